@@ -38,7 +38,7 @@ func Value() controller.Kind {
 		On:    func(c *config.Config) bool { return c.Features.Enabled(features.WorkloadSpread) },
 		Setup: Setup,
 		Admission: func(d admit.Deps) admit.Rules {
-			return admission.Kind(admission.OptionsOf(d.Gates), admission.Others{Reader: d.Client, Namespace: d.Namespace, Checker: templatecheck.Checker{Client: d.Client}}, announcing(d))
+			return admission.Kind(d.Gates, admission.Others{Reader: d.Client, Namespace: d.Namespace, Checker: templatecheck.Checker{Client: d.Client}}, announcing(d))
 		},
 		Convert: convert.Converter,
 		Serve: func(d admit.Deps) map[string]http.Handler {

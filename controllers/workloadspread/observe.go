@@ -20,6 +20,7 @@ import (
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	"github.com/kruise-operator/kruise-operator/controllers/workloadspread/plan"
+	"github.com/kruise-operator/kruise-operator/internal/engine/lazy"
 	"github.com/kruise-operator/kruise-operator/internal/engine/spread"
 	"github.com/kruise-operator/kruise-operator/internal/hooks"
 	kinds "github.com/kruise-operator/kruise-operator/internal/kube/listed"
@@ -164,10 +165,7 @@ func (r *Reconciler) observeNodes(ctx context.Context, s *spread.Spread, seen *p
 		if err != nil {
 			return fmt.Errorf("reading node %s: %w", name, err)
 		}
-		if seen.Nodes == nil {
-			seen.Nodes = map[string]*corev1.Node{}
-		}
-		seen.Nodes[name] = node
+		lazy.Put(&seen.Nodes, name, node)
 	}
 	return nil
 }

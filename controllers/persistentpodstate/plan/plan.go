@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/internal/engine/lazy"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podstate"
 )
 
@@ -33,16 +34,13 @@ func Places(spec *Spec, s *Snapshot) (places map[string]appsv1beta1.PodState, ov
 		return nil, nil
 	}
 	places = maps.Clone(before)
-	if places == nil {
-		places = map[string]appsv1beta1.PodState{}
-	}
 	active := map[string]bool{}
 	for _, pod := range s.Pods {
 		if isActive(pod) {
 			active[pod.Name] = true
 		}
 		if at, ok := spec.at(s, pod); ok {
-			places[pod.Name] = at
+			lazy.Put(&places, pod.Name, at)
 		}
 	}
 	for name := range places {
@@ -72,22 +70,15 @@ func (spec *Spec) at(s *Snapshot, pod *corev1.Pod) (appsv1beta1.PodState, bool) 
 			value, found = recorded.NodeTopologyLabels[key]
 		}
 		if found {
-			set(&at.NodeTopologyLabels, key, value)
+			lazy.Put(&at.NodeTopologyLabels, key, value)
 		}
 	}
 	for _, key := range spec.Annotations {
 		if value, found := pod.Annotations[key]; found {
-			set(&at.Annotations, key, value)
+			lazy.Put(&at.Annotations, key, value)
 		}
 	}
 	return at, true
-}
-
-func set(in *map[string]string, key, value string) {
-	if *in == nil {
-		*in = map[string]string{}
-	}
-	(*in)[key] = value
 }
 
 // ordinalOf is the number after the last hyphen.

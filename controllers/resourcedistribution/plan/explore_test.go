@@ -5,12 +5,10 @@ package plan
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
@@ -78,9 +76,7 @@ func (e exploration) put(namespace, being, what string) {
 		return
 	}
 	spec := Parse(e.object)
-	content := maps.Clone(spec.content)
-	content["metadata"] = spec.metadata(namespace)
-	e.copies[namespace] = stored(e.t, &unstructured.Unstructured{Object: content}, nil)
+	e.copies[namespace] = stored(e.t, spec.copyIn(namespace), nil)
 	is := e.copies[namespace]
 	switch what {
 	case "outdated":

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
@@ -126,18 +125,15 @@ func (d *Decision) fill(spec *Spec, s Snapshot, namespace string) {
 
 // apply applies a copy: a missing one must not meet an object of somebody else, a known one must still be it.
 func (d *Decision) apply(spec *Spec, namespace string, known *Copy) {
-	metadata := spec.metadata(namespace)
+	object := spec.copyIn(namespace)
 	action := planning.Action{
-		Verb: planning.VerbApply, Step: StepCreate, Kind: spec.Kind, Slot: planning.Slot(namespace), Reason: reasonMissing,
+		Verb: planning.VerbApply, Step: StepCreate, Kind: spec.Kind, Object: object, Slot: planning.Slot(namespace), Reason: reasonMissing,
 		FieldManager: shared.FieldManagerDistribution, Force: true, OnlyNew: known == nil,
 	}
 	if known != nil {
 		action.Step, action.Reason = StepUpdate, reasonOutdated
-		metadata["uid"] = string(known.Object.UID)
+		object.SetUID(known.Object.UID)
 	}
-	content := maps.Clone(spec.content) // A shallow copy: the writer never changes what it is given.
-	content["apiVersion"], content["kind"], content["metadata"] = spec.Kind.GroupVersion().String(), spec.Kind.Kind, metadata
-	action.Object = &unstructured.Unstructured{Object: content}
 	d.Actions = append(d.Actions, action)
 }
 

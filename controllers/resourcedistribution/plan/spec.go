@@ -15,6 +15,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -60,10 +61,9 @@ type Spec struct {
 	Hash    string
 	Targets Targets
 
-	// labels, annotations and finalizers are the resource's, content its other fields.
-	labels, annotations map[string]any
-	finalizers          []any
-	content             map[string]any
+	// metadata is the resource's, as far as it is copied, content its other fields.
+	metadata metav1.ObjectMeta
+	content  map[string]any
 	// keys are the content's fields and, of maps, their keys.
 	keys map[string]sets.Set[string]
 }
@@ -99,10 +99,10 @@ func (s *Spec) readResource(raw []byte) error {
 	if s.Kind != KindConfigMap() && s.Kind != KindSecret() {
 		return fmt.Errorf("has kind %s of %s; copied are kinds ConfigMap and Secret of v1", resource.Kind, resource.APIVersion)
 	}
-	s.labels, s.annotations = asMap(resource.Metadata.Labels), asMap(resource.Metadata.Annotations)
-	for _, finalizer := range resource.Metadata.Finalizers {
-		s.finalizers = append(s.finalizers, finalizer)
-	}
+	s.metadata = resource.Metadata
+	metav1.SetMetaDataLabel(&s.metadata, shared.LabelDistributed, "true")
+	metav1.SetMetaDataAnnotation(&s.metadata, shared.AnnotationDistributedFrom, s.Object.Name)
+	metav1.SetMetaDataAnnotation(&s.metadata, shared.AnnotationDistributedHash, s.Hash)
 	maps.DeleteFunc(s.content, func(field string, value any) bool {
 		return value == nil || !slices.Contains([]string{fieldData, fieldBinaryData, fieldStringData, fieldImmutable, fieldType}, field)
 	})
@@ -138,14 +138,6 @@ func (s *Spec) encodeStrings() error {
 	}
 	s.content[fieldData] = data
 	return nil
-}
-
-func asMap(from map[string]string) map[string]any {
-	to := make(map[string]any, len(from)+2)
-	for key, value := range from {
-		to[key] = value
-	}
-	return to
 }
 
 // Targets tell which namespaces get a copy.
@@ -190,20 +182,15 @@ func (t Targets) Skipped() []string {
 	return slices.DeleteFunc(Exempt(), func(name string) bool { return !t.included.Has(name) })
 }
 
-// metadata is that of the copy in a namespace.
-func (s *Spec) metadata(namespace string) map[string]any {
-	all, annotations := maps.Clone(s.labels), maps.Clone(s.annotations)
-	all[shared.LabelDistributed] = "true"
-	annotations[shared.AnnotationDistributedFrom], annotations[shared.AnnotationDistributedHash] = s.Object.Name, s.Hash
-	metadata := map[string]any{
-		"namespace": namespace, "name": s.Name, "labels": all, "annotations": annotations,
-		"ownerReferences": []any{map[string]any{
-			"apiVersion": appsv1beta1.GroupVersion().String(), "kind": Kind().Kind, "name": s.Object.Name, "uid": string(s.Object.UID),
-			"controller": true, "blockOwnerDeletion": true,
-		}},
-	}
-	if len(s.finalizers) > 0 {
-		metadata["finalizers"] = s.finalizers
-	}
-	return metadata
+// copyIn is the copy in a namespace. Its content is shared: the writer never changes what it is given.
+func (s *Spec) copyIn(namespace string) *unstructured.Unstructured {
+	object := &unstructured.Unstructured{Object: maps.Clone(s.content)}
+	object.SetGroupVersionKind(s.Kind)
+	object.SetNamespace(namespace)
+	object.SetName(s.Name)
+	object.SetLabels(s.metadata.Labels)
+	object.SetAnnotations(s.metadata.Annotations)
+	object.SetFinalizers(s.metadata.Finalizers)
+	object.SetOwnerReferences([]metav1.OwnerReference{*metav1.NewControllerRef(s.Object, Kind())})
+	return object
 }

@@ -20,6 +20,7 @@ import (
 
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/internal/kube/templatecheck"
+	"github.com/kruise-operator/kruise-operator/internal/platform/features"
 )
 
 const deployment = `"targetRef":{"apiVersion":"apps/v1","kind":"Deployment","name":"web"}`
@@ -101,10 +102,10 @@ func TestValidate(t *testing.T) {
 }
 
 func TestWithoutTheGateNothingIsSpread(t *testing.T) {
-	if off := texts(Kind(Options{}, Others{}, nil).Off); off != "spec Forbidden" {
+	if off := texts(Kind(features.Set{}, Others{}, nil).Off); off != "spec Forbidden" {
 		t.Errorf("off: %q", off)
 	}
-	if on := Kind(Options{Spreads: true}, Others{}, nil).Off; len(on) > 0 {
+	if on := Kind(features.Set{features.WorkloadSpread: true}, Others{}, nil).Off; len(on) > 0 {
 		t.Errorf("on: %v", on)
 	}
 }

@@ -21,25 +21,14 @@ import (
 // +kubebuilder:webhook:path=/mutate-apps-kruise-io-v1beta1-workloadspread,mutating=true,groups=apps.kruise.io,resources=workloadspreads,verbs=create;update,versions=v1beta1,name=default.workloadspreads.apps.kruise.io,failurePolicy=fail,matchPolicy=Equivalent,sideEffects=None,timeoutSeconds=10,admissionReviewVersions=v1,serviceName=kruise-operator-manager-service,serviceNamespace=kruise-system
 // +kubebuilder:webhook:path=/validate-apps-kruise-io-v1beta1-workloadspread,mutating=false,groups=apps.kruise.io,resources=workloadspreads,verbs=create;update,versions=v1beta1,name=validate.workloadspreads.apps.kruise.io,failurePolicy=fail,matchPolicy=Equivalent,sideEffects=NoneOnDryRun,timeoutSeconds=10,admissionReviewVersions=v1,serviceName=kruise-operator-manager-service,serviceNamespace=kruise-system
 
-// Options are the feature gates for admission of WorkloadSpreads.
-type Options struct {
-	// Spreads is the gate WorkloadSpread.
-	Spreads bool
-}
-
-// OptionsOf are the gates as far as they concern admission of WorkloadSpreads.
-func OptionsOf(gates features.Set) Options {
-	return Options{Spreads: gates.Enabled(features.WorkloadSpread)}
-}
-
 // Kind are the rules for WorkloadSpreads. announce registers the hook of a new one; nil: the controller does.
-func Kind(o Options, others Others, announce func(context.Context, *unstructured.Unstructured) []string) admit.Kind[appsv1beta1.WorkloadSpread, *appsv1beta1.WorkloadSpread] {
+func Kind(gates features.Set, others Others, announce func(context.Context, *unstructured.Unstructured) []string) admit.Kind[appsv1beta1.WorkloadSpread, *appsv1beta1.WorkloadSpread] {
 	return admit.Kind[appsv1beta1.WorkloadSpread, *appsv1beta1.WorkloadSpread]{
 		GroupVersionKind: spread.Kind(),
 		Older:            appsv1alpha1.GroupVersion().Version,
 		OlderField:       fieldInV1alpha1,
 		Default:          func(*appsv1beta1.WorkloadSpread) {},
-		Off:              gateOff(o),
+		Off:              gateOff(gates),
 		Validate:         Validate,
 		ValidateUpdate:   ValidateUpdate,
 		ChecksMetadata:   true,
@@ -48,8 +37,8 @@ func Kind(o Options, others Others, announce func(context.Context, *unstructured
 	}
 }
 
-func gateOff(o Options) field.ErrorList {
-	if o.Spreads {
+func gateOff(gates features.Set) field.ErrorList {
+	if gates.Enabled(features.WorkloadSpread) {
 		return nil
 	}
 	return field.ErrorList{field.Forbidden(field.NewPath("spec"), "no pod would get a subset: the feature gate WorkloadSpread is off")}

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/internal/engine/lazy"
 	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podstate"
 	"github.com/kruise-operator/kruise-operator/internal/engine/spread"
@@ -60,11 +61,7 @@ func (d *Decision) count(s *spread.Spread, before *appsv1beta1.WorkloadSpreadSta
 						"Pod %s was admitted to subset %s, and was not created within %v", key, status.Name, createTimeout)})
 				default:
 					d.Recheck(left)
-					subset := &of(version)[i]
-					if subset.CreatingPods == nil {
-						subset.CreatingPods = map[string]metav1.Time{}
-					}
-					subset.CreatingPods[key] = at
+					lazy.Put(&of(version)[i].CreatingPods, key, at)
 					creating[i]++
 				}
 			}

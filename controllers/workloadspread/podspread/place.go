@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/internal/engine/lazy"
 	"github.com/kruise-operator/kruise-operator/internal/engine/spread"
 	"github.com/kruise-operator/kruise-operator/internal/kube/listed"
 )
@@ -123,10 +124,7 @@ func (c *counting) group(a *asked) types.UID {
 
 func (c *counting) add(subsets []appsv1beta1.WorkloadSpreadSubsetStatus, at int, key string, limit int) {
 	subset := &subsets[at]
-	if subset.CreatingPods == nil {
-		subset.CreatingPods = map[string]metav1.Time{}
-	}
-	subset.CreatingPods[key] = metav1.Now()
+	lazy.Put(&subset.CreatingPods, key, metav1.Now())
 	subset.MissingReplicas = -1
 	if limit >= 0 {
 		subset.MissingReplicas = int32(max(limit-int(subset.Replicas)-len(subset.CreatingPods), 0)) //nolint:gosec // both are numbers of pods

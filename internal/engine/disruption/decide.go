@@ -14,6 +14,7 @@ import (
 
 	"github.com/kruise-operator/kruise-operator/api/policy/v1beta1"
 	"github.com/kruise-operator/kruise-operator/internal/engine/budget"
+	"github.com/kruise-operator/kruise-operator/internal/engine/lazy"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podstate"
 )
 
@@ -103,10 +104,7 @@ func decide(b *Budget, status *Status, ask Ask, now time.Time) (Answer, bool) {
 	if ask.Operation == v1beta1.PubUpdateOperation || ask.Operation == v1beta1.PubResizeOperation {
 		into = &status.UnavailablePods
 	}
-	if *into == nil {
-		*into = map[string]metav1.Time{}
-	}
-	(*into)[ask.Pod.Name] = stamp(now)
+	lazy.Put(into, ask.Pod.Name, stamp(now))
 	return Answer{}, true
 }
 

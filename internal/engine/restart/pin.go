@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/internal/engine/lazy"
 )
 
 // LabelPin is on an unfilled request. It ties the request to the pod and its containers' instances
@@ -65,10 +66,7 @@ func Fill(r *appsv1beta1.ContainerRecreateRequest, pod *corev1.Pod, virtual bool
 		r.Spec.Strategy.TerminationGracePeriodSeconds = pod.Spec.TerminationGracePeriodSeconds
 	}
 	delete(r.Labels, LabelPin)
-	if r.Labels == nil {
-		r.Labels = map[string]string{}
-	}
-	r.Labels[appsv1beta1.LabelRequestPodUID] = string(pod.UID)
+	lazy.Put(&r.Labels, appsv1beta1.LabelRequestPodUID, string(pod.UID))
 	r.Labels[appsv1beta1.LabelRequestNode] = pod.Spec.NodeName
 	r.Labels[appsv1beta1.LabelRequestActive] = "true"
 	if virtual {

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
+	"github.com/kruise-operator/kruise-operator/internal/engine/lazy"
 	"github.com/kruise-operator/kruise-operator/internal/quantity"
 )
 
@@ -72,10 +73,7 @@ func (s *Spread) Inject(pod *corev1.Pod, i int, uid string, selector labels.Sele
 	sub.addAffinity(&pod.Spec)
 	err := sub.patch(pod, selector)
 	pod.Annotations = maps.Clone(pod.Annotations)
-	if pod.Annotations == nil {
-		pod.Annotations = map[string]string{}
-	}
-	pod.Annotations[shared.AnnotationMatchedWorkloadSpread] = s.Mark(i, uid)
+	lazy.Put(&pod.Annotations, shared.AnnotationMatchedWorkloadSpread, s.Mark(i, uid))
 	if s.HasCost() {
 		pod.Annotations[shared.AnnotationPodDeletionCost] = strconv.Itoa(s.Cost(i))
 	}

@@ -150,15 +150,8 @@ func ParseStored(stored *unstructured.Unstructured) *Spread {
 
 // Decode is a stored WorkloadSpread in its type, without its status.
 func Decode(stored *unstructured.Unstructured) (*appsv1beta1.WorkloadSpread, error) {
-	body, err := json.Marshal(map[string]any{"metadata": stored.Object["metadata"], "spec": stored.Object["spec"]})
-	if err != nil {
-		return nil, fmt.Errorf("encoding the WorkloadSpread: %w", err)
-	}
 	ws := &appsv1beta1.WorkloadSpread{}
-	if err := quantity.Unmarshal(body, ws); err != nil {
-		return nil, fmt.Errorf("decoding the WorkloadSpread: %w", err)
-	}
-	return ws, nil
+	return ws, quantity.FromUnstructured(map[string]any{"metadata": stored.Object["metadata"], "spec": stored.Object["spec"]}, ws)
 }
 
 // Groups are those of a kind whose workloads can be spread without being listed by an administrator.
@@ -390,29 +383,24 @@ func (p *Placing) Beyond(pods []*corev1.Pod) []int {
 
 // Put makes a new pod of a workload one of a subset, and counts it. An unmanaged pod, and one without room, stays as it is.
 func (p *Placing) Put(pod *corev1.Pod, selector labels.Selector) {
-	if !p.Selector.Matches(labels.Set(pod.Labels)) {
-		return
-	}
 	if p.counts == nil {
 		p.counts = make([]int, len(p.Subsets))
 	}
-	if i := p.Place(1, p.Replicas, p.counts, p.Shut)[0]; i != None {
+	if i := p.Place(1, p.Replicas, p.counts, p.Shut)[0]; p.put(pod, i, selector) {
 		p.counts[i]++
-		p.put(pod, i, selector)
 	}
 }
 
 // PutOrdinal is Put for a pod of a StatefulSet.
 func (p *Placing) PutOrdinal(pod *corev1.Pod, ordinal int, selector labels.Selector) {
-	if !p.Selector.Matches(labels.Set(pod.Labels)) {
-		return
-	}
-	if i := p.Ordinal(ordinal, p.Shut); i != None {
-		p.put(pod, i, selector)
-	}
+	p.put(pod, p.Ordinal(ordinal, p.Shut), selector)
 }
 
 // put injects. A patch in conflict with the pod is left out; a condition of the WorkloadSpread says so.
-func (p *Placing) put(pod *corev1.Pod, i int, selector labels.Selector) {
+func (p *Placing) put(pod *corev1.Pod, i int, selector labels.Selector) bool {
+	if i == None || !p.Selector.Matches(labels.Set(pod.Labels)) {
+		return false
+	}
 	_ = p.Inject(pod, i, "", selector)
+	return true
 }
