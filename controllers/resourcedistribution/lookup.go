@@ -32,7 +32,7 @@ const (
 )
 
 // memory is what is known about Secrets with the name of the copies, by namespace. They are not watched.
-type memory struct{ looks map[string]look }
+type memory map[string]look
 
 // look is the last look into a namespace.
 type look struct {
@@ -46,14 +46,14 @@ type look struct {
 	due    time.Time
 }
 
-func known(pass *workload.Pass) *memory {
-	return workload.Own(pass.Memory, func() *memory { return &memory{looks: map[string]look{}} })
+func known(pass *workload.Pass) memory {
+	return *workload.Own(pass.Memory, func() *memory { return &memory{} })
 }
 
 // lookUp looks into the namespaces that are due, and fills the snapshot with what is known.
 func (r *Reconciler) lookUp(ctx context.Context, pass *workload.Pass, spec *plan.Spec, s *plan.Snapshot) error {
 	m := known(pass)
-	maps.DeleteFunc(m.looks, func(namespace string, _ look) bool { _, exists := s.Namespaces[namespace]; return !exists })
+	maps.DeleteFunc(m, func(namespace string, _ look) bool { _, exists := s.Namespaces[namespace]; return !exists })
 	due := m.due(spec, s)
 	now := due[:min(len(due), looksInPass)]
 	r.lookInto(ctx, spec, s, m, now)
@@ -65,7 +65,7 @@ func (r *Reconciler) lookUp(ctx context.Context, pass *workload.Pass, spec *plan
 	}
 	s.Unread, s.Unreadable, s.Forbidden = map[string]bool{}, map[string]string{}, map[string]bool{}
 	for namespace := range s.Namespaces {
-		last, found := m.looks[namespace]
+		last, found := m[namespace]
 		switch {
 		case !found:
 			s.Unread[namespace] = true
@@ -82,22 +82,22 @@ func (r *Reconciler) lookUp(ctx context.Context, pass *workload.Pass, spec *plan
 }
 
 // due are the namespaces to look into now, first those never looked into, then those that wait longest.
-func (m *memory) due(spec *plan.Spec, s *plan.Snapshot) []string {
+func (m memory) due(spec *plan.Spec, s *plan.Snapshot) []string {
 	var due []string
 	for namespace, is := range s.Namespaces {
-		last, found := m.looks[namespace]
+		last, found := m[namespace]
 		switch {
 		case is.Terminating:
 		case !found, last.target != spec.Targets.Chooses(namespace, is.Labels), !last.due.IsZero() && !s.Now.Before(last.due):
 			due = append(due, namespace)
 		}
 	}
-	slices.SortFunc(due, func(a, b string) int { return cmp.Or(m.looks[a].due.Compare(m.looks[b].due), cmp.Compare(a, b)) })
+	slices.SortFunc(due, func(a, b string) int { return cmp.Or(m[a].due.Compare(m[b].due), cmp.Compare(a, b)) })
 	return due
 }
 
 // lookInto reads the metadata of the Secret in each of the namespaces.
-func (r *Reconciler) lookInto(ctx context.Context, spec *plan.Spec, s *plan.Snapshot, m *memory, namespaces []string) {
+func (r *Reconciler) lookInto(ctx context.Context, spec *plan.Spec, s *plan.Snapshot, m memory, namespaces []string) {
 	var mu sync.Mutex
 	var all sync.WaitGroup
 	room := make(chan struct{}, looksAtOnce)
@@ -111,7 +111,7 @@ func (r *Reconciler) lookInto(ctx context.Context, spec *plan.Spec, s *plan.Snap
 			last.note(object, err, s.Now, time.Duration(len(s.Namespaces))*perNamespace)
 			mu.Lock()
 			defer mu.Unlock()
-			m.looks[namespace] = last
+			m[namespace] = last
 		})
 	}
 	all.Wait()
@@ -158,9 +158,9 @@ func (r *Reconciler) remember(pass *workload.Pass, spec *plan.Spec, todo plan.De
 	}
 	for i := range todo.Actions {
 		namespace := string(todo.Actions[i].Slot)
-		if last := m.looks[namespace]; !left[todo.Actions[i].Slot] {
+		if last := m[namespace]; !left[todo.Actions[i].Slot] {
 			last.due = r.Clock.Now()
-			m.looks[namespace] = last
+			m[namespace] = last
 		}
 	}
 	pass.LookAgain(workload.Busy)

@@ -80,10 +80,10 @@ func TestWhichNamespacesAreLookedInto(t *testing.T) {
 		"new": {}, "late": {Labels: chosen}, "later": {Labels: chosen}, "current": {Labels: chosen}, "became-one": {Labels: chosen}, "was-one": {}, "never": {},
 		"going": {Terminating: true},
 	}}
-	m := &memory{looks: map[string]look{
+	m := memory{
 		"late": {target: true, due: now.Add(-2 * time.Second)}, "later": {target: true, due: now.Add(-time.Second)}, "current": {target: true, due: now.Add(time.Second)},
 		"became-one": {}, "was-one": {target: true, due: now.Add(time.Second)}, "never": {},
-	}}
+	}
 	if due, want := m.due(plan.Parse(object), s), []string{"became-one", "new", "late", "later", "was-one"}; !slices.Equal(due, want) {
 		t.Errorf("due are %v, want %v", due, want)
 	}

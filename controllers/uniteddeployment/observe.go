@@ -102,40 +102,35 @@ func (r *Reconciler) readChildren(ctx context.Context, spec *united.Spec, s *pla
 // readTaken notes the names of missing workloads that belong to others. Pods of StatefulSets of
 // either kind are named after them, so the kinds share their names.
 func (r *Reconciler) readTaken(ctx context.Context, spec *united.Spec, s *plan.Snapshot) error {
+	if spec.Invalid != nil {
+		return nil
+	}
 	present := map[string]bool{}
 	for i := range s.Children {
 		if s.Children[i].Adapter.Kind == spec.Adapter.Kind {
 			present[s.Children[i].Subset] = true
 		}
 	}
+	var names []string
 	for i := range spec.Subsets {
-		sub := spec.Subsets[i].Name
-		if present[sub] || spec.Invalid != nil {
+		if tried := united.Names(spec.Set.Name, spec.Subsets[i].Name); !present[spec.Subsets[i].Name] {
+			names = append(names, tried[:]...)
+		}
+	}
+	for _, adapter := range united.Adapters() {
+		if adapter.Kind.Kind != spec.Adapter.Kind.Kind || s.Unserved[adapter.Kind.GroupKind()] {
 			continue
 		}
-		for _, name := range united.Names(spec.Set.Name, sub) {
-			for _, adapter := range united.Adapters() {
-				if adapter.Kind.Kind != spec.Adapter.Kind.Kind || s.Unserved[adapter.Kind.GroupKind()] {
-					continue
-				}
-				if err := r.taken(ctx, spec, adapter, name, s.Taken); err != nil {
-					return err
-				}
+		for _, name := range names {
+			found := workload.Object(adapter.Kind)
+			err := r.Cache.Get(ctx, client.ObjectKey{Namespace: spec.Set.Namespace, Name: name}, found, client.UnsafeDisableDeepCopy)
+			if client.IgnoreNotFound(err) != nil {
+				return fmt.Errorf("looking for %s %s: %w", adapter.Kind.Kind, name, err)
+			}
+			if err == nil && (adapter.Kind != spec.Adapter.Kind || !metav1.IsControlledBy(found, spec.Set)) {
+				s.Taken[name] = true
 			}
 		}
-	}
-	return nil
-}
-
-// taken notes a workload under another name than the one to apply.
-func (r *Reconciler) taken(ctx context.Context, spec *united.Spec, adapter united.Adapter, name string, taken map[string]bool) error {
-	found := workload.Object(adapter.Kind)
-	err := r.Cache.Get(ctx, client.ObjectKey{Namespace: spec.Set.Namespace, Name: name}, found, client.UnsafeDisableDeepCopy)
-	if client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("looking for %s %s: %w", adapter.Kind.Kind, name, err)
-	}
-	if err == nil && (adapter.Kind != spec.Adapter.Kind || !metav1.IsControlledBy(found, spec.Set)) {
-		taken[name] = true
 	}
 	return nil
 }

@@ -34,8 +34,8 @@ type Reconciler struct {
 	*workload.Base
 	// namespace is the operator's.
 	namespace string
-	// off says why nothing is carried out; empty when it is.
-	off string
+	// off: nothing is carried out, since the feature gate is off.
+	off bool
 	// hooked tells of the hooks; nil in unit tests.
 	hooked *workload.Hooked
 }
@@ -55,7 +55,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return result, err
 	}
 	defer pass.End()
-	if ws.DeletionTimestamp != nil || r.off != "" {
+	if ws.DeletionTimestamp != nil || r.off {
 		return pass.Finish(nil)
 	}
 	parsed, invalid := spread.Parse(ws)

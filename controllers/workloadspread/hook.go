@@ -34,20 +34,30 @@ func HookOf(s *spread.Spread) *hooks.Hook {
 	}.Hook()
 }
 
+// hookOf is the hook of a stored WorkloadSpread; nil: it needs none.
+func hookOf(stored *unstructured.Unstructured, kinds listed.Custom) (*hooks.Hook, error) {
+	s := spread.ParseStored(stored) // annotations decide, too
+	if s == nil || !NeedsHook(s) {
+		return nil, nil
+	}
+	s, err := kinds.Complete(s)
+	if s == nil || err != nil {
+		return nil, err
+	}
+	return HookOf(s), nil
+}
+
 // wanted returns the hook of a stored WorkloadSpread.
 func (r *Reconciler) wanted(ctx context.Context) func(*unstructured.Unstructured) (*hooks.Hook, error) {
 	kinds := listed.Spreads(ctx, r.Live, r.namespace)
 	return func(stored *unstructured.Unstructured) (*hooks.Hook, error) {
-		s := spread.ParseStored(stored) // annotations decide, too
-		if s == nil || !NeedsHook(s) || r.off != "" {
+		if r.off {
 			return nil, nil
 		}
-		s, err := kinds.Complete(s)
-		if s == nil || err != nil {
-			return nil, err
+		hook, err := hookOf(stored, kinds)
+		if hook != nil {
+			hook.Version = strconv.FormatInt(stored.GetGeneration(), 10)
 		}
-		hook := HookOf(s)
-		hook.Version = strconv.FormatInt(stored.GetGeneration(), 10)
-		return hook, nil
+		return hook, err
 	}
 }

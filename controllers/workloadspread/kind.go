@@ -14,7 +14,6 @@ import (
 	"github.com/kruise-operator/kruise-operator/controllers/workloadspread/convert"
 	"github.com/kruise-operator/kruise-operator/controllers/workloadspread/podspread"
 	"github.com/kruise-operator/kruise-operator/internal/controller"
-	"github.com/kruise-operator/kruise-operator/internal/engine/spread"
 	"github.com/kruise-operator/kruise-operator/internal/kinds"
 	"github.com/kruise-operator/kruise-operator/internal/kube/listed"
 	"github.com/kruise-operator/kruise-operator/internal/kube/templatecheck"
@@ -53,16 +52,12 @@ func announcing(d admit.Deps) func(context.Context, *unstructured.Unstructured) 
 		return nil
 	}
 	return func(ctx context.Context, object *unstructured.Unstructured) []string {
-		s := spread.ParseStored(object)
-		if s == nil || !NeedsHook(s) || d.Acts != nil && !d.Acts() {
+		if d.Acts != nil && !d.Acts() {
 			return nil
 		}
-		s, err := listed.Spreads(ctx, d.Client, d.Namespace).Complete(s)
-		if s == nil && err == nil {
-			return nil
-		}
-		if err == nil {
-			err = d.Hooks.Announce(ctx, HookOf(s))
+		hook, err := hookOf(object, listed.Spreads(ctx, d.Client, d.Namespace))
+		if hook != nil {
+			err = d.Hooks.Announce(ctx, hook)
 		}
 		if err != nil {
 			return []string{"spec: pods that are created within the next seconds may get no subset: " + err.Error()}
@@ -75,9 +70,7 @@ func announcing(d admit.Deps) func(context.Context, *unstructured.Unstructured) 
 func Setup(ctx context.Context, mgr ctrl.Manager, d workload.Dependencies, c *config.Config) error {
 	r := New(d)
 	r.namespace = c.Namespace
-	if !c.Features.Enabled(features.WorkloadSpread) {
-		r.off = "the feature gate WorkloadSpread is off"
-	}
+	r.off = !c.Features.Enabled(features.WorkloadSpread)
 	var err error
 	if r.hooked, err = r.FollowHooks(mgr, d, Name, r.wanted); err != nil {
 		return err

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -255,18 +254,20 @@ func ValidateUpdate(set, old *appsv1beta1.UnitedDeployment) field.ErrorList {
 		if before == nil {
 			continue
 		}
-		// Values against every pod can be corrected: no workload was made of them. So can
-		// matchFields without effect.
-		if !equality.Semantic.DeepEqual(sub.NodeSelectorTerm.MatchExpressions, before.NodeSelectorTerm.MatchExpressions) &&
-			!slices.ContainsFunc(before.NodeSelectorTerm.MatchExpressions, func(r corev1.NodeSelectorRequirement) bool { return len(rules.NodeRequirement(&r, nil)) > 0 }) {
+		if changed(sub.NodeSelectorTerm.MatchExpressions, before.NodeSelectorTerm.MatchExpressions, rules.NodeRequirement) {
 			errs = append(errs, field.Forbidden(path.Child("nodeSelectorTerm"), "cannot be changed once the subset exists; patch can select other nodes"))
 		}
-		if !slices.EqualFunc(sub.Tolerations, before.Tolerations, func(a, b corev1.Toleration) bool { return equality.Semantic.DeepEqual(a, b) }) &&
-			!slices.ContainsFunc(before.Tolerations, func(t corev1.Toleration) bool { return len(rules.Toleration(&t, nil)) > 0 }) {
+		if changed(sub.Tolerations, before.Tolerations, rules.Toleration) {
 			errs = append(errs, field.Forbidden(path.Child("tolerations"), "cannot be changed once the subset exists; patch can tolerate other taints"))
 		}
 	}
 	return append(errs, validateTemplateUpdate(set, old, path.Child("template"))...)
+}
+
+// changed: a list differs from the stored one, which pods could have. Values against every pod can be corrected: no workload was made of them.
+func changed[T any](now, before []T, faults func(*T, *field.Path) field.ErrorList) bool {
+	refused := func(item T) bool { return len(faults(&item, nil)) > 0 }
+	return !equality.Semantic.DeepEqual(now, before) && !slices.ContainsFunc(before, refused)
 }
 
 // validateTemplateUpdate refuses changes fixed by the kind of the workloads: they could never

@@ -165,11 +165,8 @@ func few(sentences []string) string {
 // conditions are the status's, in their order.
 func (r *report) conditions(list *conditions.List) {
 	if r.spec.Deleting || r.spec.Invalid != nil {
-		for _, kind := range []appsv1beta1.UnitedDeploymentConditionType{
-			appsv1beta1.UnitedDeploymentSubsetProvisioned, appsv1beta1.UnitedDeploymentSubsetUpdated, appsv1beta1.UnitedDeploymentUpdated,
-		} {
-			list.Keep(string(kind))
-		}
+		list.Keep(string(appsv1beta1.UnitedDeploymentSubsetProvisioned), string(appsv1beta1.UnitedDeploymentSubsetUpdated))
+		list.Keep(string(appsv1beta1.UnitedDeploymentUpdated))
 		list.Set(r.progress().Conditions()...)
 		return
 	}

@@ -5,7 +5,6 @@
 package place
 
 import (
-	"cmp"
 	"maps"
 	"slices"
 
@@ -30,7 +29,7 @@ type Nodes interface {
 func Of(states []*appsv1beta1.PersistentPodState, workload schema.GroupKind, name string) *appsv1beta1.PersistentPodState {
 	var first *appsv1beta1.PersistentPodState
 	for _, state := range states {
-		if state.DeletionTimestamp == nil && Targets(state, workload, name) && (first == nil || cmp.Compare(state.Name, first.Name) < 0) {
+		if state.DeletionTimestamp == nil && Targets(state, workload, name) && (first == nil || state.Name < first.Name) {
 			first = state
 		}
 	}

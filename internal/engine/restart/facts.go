@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/utils/ptr"
 
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
@@ -93,10 +94,7 @@ func foreignID(r *appsv1beta1.ContainerRecreateRequest, runtime string) string {
 }
 
 func strategy(r *appsv1beta1.ContainerRecreateRequest) appsv1beta1.ContainerRecreateRequestStrategy {
-	if r.Spec.Strategy == nil {
-		return appsv1beta1.ContainerRecreateRequestStrategy{}
-	}
-	return *r.Spec.Strategy
+	return ptr.Deref(r.Spec.Strategy, appsv1beta1.ContainerRecreateRequestStrategy{})
 }
 
 func grace(r *appsv1beta1.ContainerRecreateRequest) time.Duration {

@@ -14,11 +14,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/util/strategicpatch"
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	"github.com/kruise-operator/kruise-operator/internal/engine/lazy"
-	"github.com/kruise-operator/kruise-operator/internal/quantity"
+	"github.com/kruise-operator/kruise-operator/internal/engine/subset"
 )
 
 // Mark is the value of the annotation with a pod's subset.
@@ -147,32 +146,16 @@ func IsIdentity(label string) bool {
 }
 
 // Patched is a pod with the patch of the subset.
-func (sub *Subset) Patched(pod *corev1.Pod) (patched *corev1.Pod, err error) {
+func (sub *Subset) Patched(pod *corev1.Pod) (*corev1.Pod, error) {
 	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(pod)
 	if err != nil {
 		return nil, fmt.Errorf("encoding the pod: %w", err)
 	}
-	defer func() { // The library panics now and then on an invalid patch.
-		if cause := recover(); cause != nil {
-			err = fmt.Errorf("the patch is no strategic merge patch of a pod: %v", cause)
-		}
-	}()
-	merged, err := strategicpatch.StrategicMergeMapPatch(fields, runtime.DeepCopyJSON(sub.Patch), corev1.Pod{})
-	if err != nil {
-		return nil, fmt.Errorf("the patch is no strategic merge patch of a pod: %w", err)
-	}
-	body, err := json.Marshal(merged)
-	if err != nil {
-		return nil, fmt.Errorf("encoding the patched pod: %w", err)
-	}
-	patched = &corev1.Pod{}
-	if err := quantity.Unmarshal(body, patched); err != nil {
-		return nil, fmt.Errorf("the pod with the patch of the subset: %w", err)
-	}
-	if patched.Labels == nil {
+	_, patched, err := subset.Patched[corev1.Pod](fields, sub.Patch, "pod")
+	if err == nil && patched.Labels == nil {
 		patched.Labels = map[string]string{}
 	}
-	return patched, nil
+	return patched, err
 }
 
 // Metadata are the labels and annotations of the subset's patch.

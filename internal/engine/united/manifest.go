@@ -20,11 +20,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/rand"
-	"k8s.io/apimachinery/pkg/util/strategicpatch"
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
-	"github.com/kruise-operator/kruise-operator/internal/quantity"
+	"github.com/kruise-operator/kruise-operator/internal/engine/subset"
 )
 
 // Kind is UnitedDeployment, in the stored version.
@@ -212,29 +211,13 @@ func (s *Spec) podTemplate(template map[string]any, sub *Subset, revision string
 }
 
 // Patched is a pod template with the strategic merge patch of a subset. The template may be changed by it.
-func Patched(template, patch map[string]any) (patched map[string]any, err error) {
+func Patched(template, patch map[string]any) (map[string]any, error) {
 	if len(patch) == 0 {
 		return template, nil
 	}
-	// The library panics now and then on an invalid patch of a pod template.
-	defer func() {
-		if cause := recover(); cause != nil {
-			err = fmt.Errorf("the patch is no strategic merge patch of a pod template: %v", cause)
-		}
-	}()
-	patched, err = strategicpatch.StrategicMergeMapPatch(template, runtime.DeepCopyJSON(patch), corev1.PodTemplateSpec{})
-	if err != nil {
-		return nil, fmt.Errorf("the patch is no strategic merge patch of a pod template: %w", err)
-	}
-	body, err := json.Marshal(patched)
-	if err == nil {
-		err = quantity.Unmarshal(body, &corev1.PodTemplateSpec{})
-	}
-	if err != nil {
-		return nil, fmt.Errorf("the pod template with the patch of the subset: %w", err)
-	}
+	patched, _, err := subset.Patched[corev1.PodTemplateSpec](template, patch, "pod template")
 	dropNulls(patched)
-	return patched, nil
+	return patched, err
 }
 
 // addRequirements adds requirements to every term of the required node affinity; without any, one term with them.

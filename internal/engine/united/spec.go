@@ -143,24 +143,20 @@ func (s *Spec) parseSubsets() error {
 	var errs []error
 	for i := range s.Set.Spec.Topology.Subsets {
 		given := &s.Set.Spec.Topology.Subsets[i]
+		size := func(name string, value *intstr.IntOrString) *subset.Size {
+			if value == nil {
+				return nil
+			}
+			parsed, err := subset.Parse(*value)
+			if err != nil {
+				errs = append(errs, fmt.Errorf("%s of subset %s: %w", name, given.Name, err))
+			}
+			return parsed
+		}
 		parsed := Subset{
 			Name: given.Name, Requirements: given.NodeSelectorTerm.MatchExpressions, Tolerations: given.Tolerations,
+			Replicas: size("replicas", given.Replicas), Min: size("minReplicas", given.MinReplicas), Max: size("maxReplicas", given.MaxReplicas),
 			Partition: int(max(partitions[given.Name], 0)),
-		}
-		for _, size := range []struct {
-			field string
-			value *intstr.IntOrString
-			into  **subset.Size
-		}{
-			{"replicas", given.Replicas, &parsed.Replicas}, {"minReplicas", given.MinReplicas, &parsed.Min}, {"maxReplicas", given.MaxReplicas, &parsed.Max},
-		} {
-			if size.value == nil {
-				continue
-			}
-			var err error
-			if *size.into, err = subset.Parse(*size.value); err != nil {
-				errs = append(errs, fmt.Errorf("%s of subset %s: %w", size.field, given.Name, err))
-			}
 		}
 		if given.Patch != nil && len(given.Patch.Raw) > 0 && string(given.Patch.Raw) != "null" {
 			parsed.PatchText = string(given.Patch.Raw)
