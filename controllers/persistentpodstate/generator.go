@@ -38,13 +38,6 @@ import (
 
 const generatorName = "persistentpodstate-generator"
 
-// Steps of the generator.
-const (
-	stepGenerate planning.Step = "generate"
-	stepChange   planning.Step = "change"
-	stepRemove   planning.Step = "remove"
-)
-
 // maxListed and maxListedBytes bound one look at the workloads of a listed kind.
 const maxListed, maxListedBytes = 2000, 8 << 20
 
@@ -159,16 +152,15 @@ func (g *generator) compare(ctx context.Context, kind schema.GroupVersionKind, o
 	if err != nil {
 		return 0, err
 	}
-	todo := plan.Generate(kind, object, existing)
-	if todo.Taken {
+	todo, taken := plan.Generate(kind, object, existing)
+	if taken {
 		g.Recorder.Eventf(object, nil, "Warning", "PersistentPodStateTaken", "Generate", "A PersistentPodState of this name exists that was not generated for this workload; it stays as it is.")
 	}
-	actions := g.actions(todo, existing)
-	if len(actions) == 0 {
+	if len(todo) == 0 {
 		return 0, nil
 	}
-	wait := g.Executor.Apply(ctx, &executor.State{}, object, planning.Plan{Actions: actions}).RecheckAfter
-	if todo.Create != nil && wait == 0 {
+	wait := g.Executor.Apply(ctx, &executor.State{}, object, planning.Plan{Actions: todo}).RecheckAfter
+	if existing == nil && wait == 0 {
 		wait = createdSoon
 	}
 	return wait, nil
@@ -182,32 +174,4 @@ func (g *generator) existing(ctx context.Context, name types.NamespacedName) (*a
 	}
 	state := &appsv1beta1.PersistentPodState{}
 	return state, quantity.FromUnstructured(stored.Object, state)
-}
-
-// actions are at most one.
-func (g *generator) actions(todo plan.Generated, existing *appsv1beta1.PersistentPodState) []planning.Action {
-	action := planning.Action{Kind: plan.Kind(), Reason: "Annotations"}
-	switch {
-	case todo.Create != nil:
-		action.Verb, action.Step, action.Object = planning.VerbCreate, stepGenerate, todo.Create
-	case todo.Change != nil:
-		action.Verb, action.Step, action.Object = planning.VerbPatch, stepChange, existing
-		action.Change = planning.MergePatch(existing, map[string]any{"spec": specPatch(todo.Change)})
-	case todo.Delete:
-		action.Verb, action.Step, action.Object = planning.VerbDelete, stepRemove, existing
-	default:
-		return nil
-	}
-	name := action.Object.GetName()
-	action.Success = planning.Event{Reason: "Generated", Message: fmt.Sprintf("%s PersistentPodState %s", action.Verb, name)}
-	action.Failure = planning.Event{Warning: true, Reason: "FailedGenerate", Message: fmt.Sprintf("%s PersistentPodState %s", action.Verb, name)}
-	return []planning.Action{action}
-}
-
-// specPatch names all generated fields: a missing one removes.
-func specPatch(spec *appsv1beta1.PersistentPodStateSpec) map[string]any {
-	return map[string]any{
-		"requiredPersistentTopology": spec.RequiredPersistentTopology, "preferredPersistentTopology": spec.PreferredPersistentTopology,
-		"persistentPodAnnotations": spec.PersistentPodAnnotations,
-	}
 }

@@ -4,6 +4,7 @@
 package plan
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -13,17 +14,15 @@ import (
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
 )
 
-// Generated is what the annotations of a workload ask for.
-type Generated struct {
-	// Create is a new object, Change the spec of the existing one, Delete: it is to go.
-	Create *appsv1beta1.PersistentPodState
-	Change *appsv1beta1.PersistentPodStateSpec
-	Delete bool
-	// Taken: an object of the name exists that no workload has generated. It stays as it is.
-	Taken bool
-}
+// Steps of the generator.
+const (
+	stepGenerate planning.Step = "generate"
+	stepChange   planning.Step = "change"
+	stepRemove   planning.Step = "remove"
+)
 
 // Asks is true if a workload has the annotation, whatever its value.
 func Asks(workload metav1.Object) bool {
@@ -41,30 +40,49 @@ func AsksTheSame(a, b metav1.Object) bool {
 	return a.GetUID() == b.GetUID()
 }
 
-// Generate compares the annotations of a workload with the object of its name; nil: there is none.
-func Generate(kind schema.GroupVersionKind, workload metav1.Object, existing *appsv1beta1.PersistentPodState) Generated {
-	if workload.GetDeletionTimestamp() != nil {
-		return Generated{}
-	}
+// Generate compares the annotations of a workload with the object of its name; nil: there is none. taken: an object of the name exists that no workload
+// has generated. It stays as it is.
+func Generate(kind schema.GroupVersionKind, workload metav1.Object, existing *appsv1beta1.PersistentPodState) (todo []planning.Action, taken bool) {
 	ours := existing != nil && metav1.IsControlledBy(existing, workload)
-	if workload.GetAnnotations()[shared.AnnotationAutoGeneratePersistentPodState] != "true" {
-		return Generated{Delete: ours && existing.DeletionTimestamp == nil}
-	}
 	wanted, some := wantedBy(kind, workload)
 	switch {
+	case workload.GetDeletionTimestamp() != nil, ours && existing.DeletionTimestamp != nil:
+		return nil, false
+	case workload.GetAnnotations()[shared.AnnotationAutoGeneratePersistentPodState] != "true":
+		if ours {
+			todo = generated(planning.VerbDelete, stepRemove, existing, nil)
+		}
+		return todo, false
 	case !some:
-		return Generated{}
+		return nil, false
 	case existing == nil:
-		return Generated{Create: wanted}
+		return generated(planning.VerbCreate, stepGenerate, wanted, nil), false
 	case !ours:
-		return Generated{Taken: true}
+		return nil, true
 	}
 	wanted.Spec.PersistentPodStateRetentionPolicy = existing.Spec.PersistentPodStateRetentionPolicy
 	wanted.Spec.TargetRef.APIVersion = existing.Spec.TargetRef.APIVersion // it cannot be changed
-	if existing.DeletionTimestamp != nil || equality.Semantic.DeepEqual(wanted.Spec, existing.Spec) {
-		return Generated{}
+	if equality.Semantic.DeepEqual(wanted.Spec, existing.Spec) {
+		return nil, false
 	}
-	return Generated{Change: &wanted.Spec}
+	return generated(planning.VerbPatch, stepChange, existing, planning.MergePatch(existing, map[string]any{"spec": specPatch(&wanted.Spec)})), false
+}
+
+// generated is one action on an object.
+func generated(verb planning.Verb, step planning.Step, state *appsv1beta1.PersistentPodState, change planning.Change) []planning.Action {
+	message := fmt.Sprintf("%s PersistentPodState %s", verb, state.Name)
+	return []planning.Action{{
+		Kind: Kind(), Verb: verb, Step: step, Object: state, Change: change, Reason: "Annotations",
+		Success: planning.Event{Reason: "Generated", Message: message}, Failure: planning.Event{Warning: true, Reason: "FailedGenerate", Message: message},
+	}}
+}
+
+// specPatch names all generated fields: a missing one removes.
+func specPatch(spec *appsv1beta1.PersistentPodStateSpec) map[string]any {
+	return map[string]any{
+		"requiredPersistentTopology": spec.RequiredPersistentTopology, "preferredPersistentTopology": spec.PreferredPersistentTopology,
+		"persistentPodAnnotations": spec.PersistentPodAnnotations,
+	}
 }
 
 func wantedBy(kind schema.GroupVersionKind, workload metav1.Object) (*appsv1beta1.PersistentPodState, bool) {

@@ -6,6 +6,7 @@ package plan
 import (
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -19,6 +20,7 @@ import (
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/internal/engine/conditions"
 	"github.com/kruise-operator/kruise-operator/internal/engine/ordinal"
+	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
 )
 
 const zone, host = "topology.kubernetes.io/zone", corev1.LabelHostname
@@ -250,8 +252,15 @@ func TestGeneration(t *testing.T) {
 		return all
 	}
 	preferred := on(shared.AnnotationPreferredPersistentTopology, host)
-	created := Generate(kind, web(preferred), nil).Create
-	if created == nil || created.Spec.PreferredPersistentTopology[0].Weight != 100 || created.Spec.RequiredPersistentTopology != nil || created.OwnerReferences[0].BlockOwnerDeletion != nil {
+	made := func(annotations map[string]string) *appsv1beta1.PersistentPodState {
+		todo, _ := Generate(kind, web(annotations), nil)
+		if len(todo) != 1 || todo[0].Verb != planning.VerbCreate || todo[0].Success.Reason != "Generated" || todo[0].Failure.Reason != "FailedGenerate" {
+			t.Fatalf("planned %+v", todo)
+		}
+		return todo[0].Object.(*appsv1beta1.PersistentPodState)
+	}
+	created := made(preferred)
+	if created.Name != "web" || created.Spec.PreferredPersistentTopology[0].Weight != 100 || created.Spec.RequiredPersistentTopology != nil || created.OwnerReferences[0].BlockOwnerDeletion != nil {
 		t.Fatalf("created %+v", created)
 	}
 	users := created.DeepCopy()
@@ -259,31 +268,45 @@ func TestGeneration(t *testing.T) {
 	retained := created.DeepCopy()
 	retained.Spec.PersistentPodStateRetentionPolicy = appsv1beta1.RetainUntilDeleted
 	blanks := on(shared.AnnotationRequiredPersistentTopology, "a, b,,a", shared.AnnotationPersistentPodAnnotations, "x")
-	if keys := Generate(kind, web(blanks), nil).Create.Spec.RequiredPersistentTopology.Keys; !slices.Equal(keys, []string{"a", "b"}) {
+	if keys := made(blanks).Spec.RequiredPersistentTopology.Keys; !slices.Equal(keys, []string{"a", "b"}) {
 		t.Errorf("keys %q", keys)
 	}
+	const taken = "taken"
 	for name, tc := range map[string]struct {
 		annotations map[string]string
 		existing    *appsv1beta1.PersistentPodState
-		want        Generated
+		want        planning.Verb
 	}{
-		"nothing new":                         {preferred, created, Generated{}},
-		"its user retains places":             {preferred, retained, Generated{}},
-		"no topology, and none exists":        {on(), nil, Generated{}},
-		"no topology, and one exists":         {on(), created, Generated{}},
-		"switched off":                        {map[string]string{shared.AnnotationAutoGeneratePersistentPodState: "false"}, created, Generated{Delete: true}},
-		"the annotation is gone":              {nil, created, Generated{Delete: true}},
-		"switched off, and its user made one": {nil, users, Generated{}},
-		"its user made one":                   {preferred, users, Generated{Taken: true}},
+		"nothing new":                         {preferred, created, ""},
+		"its user retains places":             {preferred, retained, ""},
+		"no topology, and none exists":        {on(), nil, ""},
+		"no topology, and one exists":         {on(), created, ""},
+		"switched off":                        {map[string]string{shared.AnnotationAutoGeneratePersistentPodState: "false"}, created, planning.VerbDelete},
+		"the annotation is gone":              {nil, created, planning.VerbDelete},
+		"switched off, and its user made one": {nil, users, ""},
+		"its user made one":                   {preferred, users, taken},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if diff := cmp.Diff(tc.want, Generate(kind, web(tc.annotations), tc.existing)); diff != "" {
-				t.Errorf("(-want +got):\n%s", diff)
+			var got planning.Verb
+			todo, isTaken := Generate(kind, web(tc.annotations), tc.existing)
+			for _, action := range todo {
+				got += action.Verb
+			}
+			if isTaken {
+				got += taken
+			}
+			if got != tc.want {
+				t.Errorf("planned %q, want %q", got, tc.want)
 			}
 		})
 	}
-	other := Generate(kind, web(on(shared.AnnotationRequiredPersistentTopology, zone)), created)
-	if other.Change == nil || other.Change.RequiredPersistentTopology == nil || other.Change.PreferredPersistentTopology != nil {
-		t.Errorf("other keys: %+v", other)
+	other, _ := Generate(kind, web(on(shared.AnnotationRequiredPersistentTopology, zone)), created)
+	if len(other) != 1 || other[0].Verb != planning.VerbPatch || other[0].Object.GetName() != "web" {
+		t.Fatalf("other keys: %+v", other)
+	}
+	patch, _ := other[0].Change.(planning.RawPatch)
+	want := `"spec":{"persistentPodAnnotations":null,"preferredPersistentTopology":null,"requiredPersistentTopology":{"keys":["topology.kubernetes.io/zone"]}}`
+	if !strings.Contains(string(patch.Body), want) {
+		t.Errorf("the change is %s", patch.Body)
 	}
 }
