@@ -5,6 +5,7 @@ package uniteddeployment
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -102,12 +103,9 @@ func (r *Reconciler) trim(ctx context.Context, spec *united.Spec, observed obser
 		return nil
 	}
 	live := sets.New(status.CurrentRevision, status.UpdatedRevision)
-	used := sets.New[string]()
-	for i := range observed.snapshot.Children {
-		used.Insert(observed.snapshot.Children[i].Revision)
-	}
 	for _, known := range observed.stored {
-		if used.Has(united.RevisionLabel(known.Name)) {
+		uses := func(c plan.Child) bool { return c.Revision == united.RevisionLabel(known.Name) }
+		if slices.ContainsFunc(observed.snapshot.Children, uses) {
 			live.Insert(known.Name)
 		}
 	}

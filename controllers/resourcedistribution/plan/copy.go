@@ -5,11 +5,10 @@ package plan
 
 import (
 	"encoding/json"
-	"maps"
-	"slices"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 )
@@ -62,14 +61,8 @@ func Observe(spec *Spec, object *metav1.PartialObjectMetadata) Copy {
 // covered is true if all of the resource's content is ours.
 func (s *Spec) covered(ours fields) bool {
 	for field, keys := range s.keys {
-		has, found := ours[field]
-		if !found {
+		if has, found := ours[field]; !found || !has.IsSuperset(keys) {
 			return false
-		}
-		for key := range keys {
-			if !has[key] {
-				return false
-			}
 		}
 	}
 	return true
@@ -79,17 +72,15 @@ func (s *Spec) covered(ours fields) bool {
 func (s *Spec) beyond(others fields) map[string][]string {
 	extra := map[string][]string{}
 	for _, field := range []string{fieldData, fieldBinaryData} {
-		for _, key := range slices.Sorted(maps.Keys(others[field])) {
-			if !s.keys[field].Has(key) {
-				extra[field] = append(extra[field], key)
-			}
+		if keys := sets.List(others[field].Difference(s.keys[field])); len(keys) > 0 {
+			extra[field] = keys
 		}
 	}
 	return extra
 }
 
 // fields are fields and the keys below them.
-type fields map[string]map[string]bool
+type fields map[string]sets.Set[string]
 
 // written reads who wrote an object's content: us by applying, and anybody else.
 func written(object *metav1.PartialObjectMetadata) (ours, others fields) {
@@ -117,11 +108,11 @@ func (f fields) add(entry *metav1.FieldsV1) {
 	for name, below := range levels {
 		field := strings.TrimPrefix(name, "f:")
 		if f[field] == nil {
-			f[field] = map[string]bool{}
+			f[field] = sets.New[string]()
 		}
 		for key := range below {
 			if trimmed, isKey := strings.CutPrefix(key, "f:"); isKey {
-				f[field][trimmed] = true
+				f[field].Insert(trimmed)
 			}
 		}
 	}

@@ -5,6 +5,7 @@ package plan
 
 import (
 	"encoding/json"
+	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
+	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
 )
 
@@ -60,8 +62,9 @@ type Decision struct {
 	planning.Plan
 	// desired counts the targets, current those with a copy that needs nothing.
 	desired, current int
-	// missing do not exist, conflicts have an object of somebody else, unreadable cannot be looked into.
-	missing, conflicts, unreadable []string
+	// missing do not exist.
+	missing []string
+	faults  faults
 	// waiting: something not in this plan is to come.
 	waiting bool
 }
@@ -72,7 +75,7 @@ type Decision struct {
 //  2. in each target apply the copy that is missing or outdated, and take out what others added to it;
 //  3. in each other namespace delete the copy.
 func Plan(spec *Spec, s Snapshot) Decision {
-	d := Decision{}
+	d := Decision{faults: faults{}}
 	if spec.Deleting || spec.Invalid != nil {
 		return d
 	}
@@ -89,6 +92,7 @@ func Plan(spec *Spec, s Snapshot) Decision {
 		case !exists, namespace.Terminating && named:
 			d.desired++
 			d.missing = append(d.missing, name)
+			d.faults.add(appsv1beta1.ResourceDistributionNamespaceNotExists, name, noNamespace)
 		case namespace.Terminating: // Its copy goes with it.
 		case spec.Targets.Chooses(name, namespace.Labels):
 			d.desired++
@@ -103,7 +107,7 @@ func Plan(spec *Spec, s Snapshot) Decision {
 // fill decides about a target.
 func (d *Decision) fill(spec *Spec, s Snapshot, namespace string) {
 	if s.Unreadable[namespace] != "" {
-		d.unreadable = append(d.unreadable, namespace)
+		d.faults.add(appsv1beta1.ResourceDistributionGetResourceFailed, namespace, s.Unreadable[namespace])
 		return
 	}
 	c, known := s.Copies[namespace]
@@ -113,7 +117,7 @@ func (d *Decision) fill(spec *Spec, s Snapshot, namespace string) {
 	case !known:
 		d.apply(spec, namespace, nil)
 	case c.State == Foreign:
-		d.conflicts = append(d.conflicts, namespace)
+		d.faults.add(appsv1beta1.ResourceDistributionConflictOccurred, namespace, fmt.Sprintf("%s %s belongs to somebody else", spec.Kind.Kind, spec.Name))
 	case c.State == Outdated:
 		d.apply(spec, namespace, &c)
 	case c.State == Widened:

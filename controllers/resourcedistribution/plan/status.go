@@ -5,6 +5,7 @@ package plan
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -43,21 +44,13 @@ type failed struct{ namespace, message string }
 // faults are all failures, by condition and sorted by namespace.
 type faults map[appsv1beta1.ResourceDistributionConditionType][]failed
 
-// faultsOf collects what a plan could not do, and what the server refused.
-func faultsOf(spec *Spec, s Snapshot, d Decision, outcome planning.Outcome) faults {
-	all := faults{}
-	add := func(kind appsv1beta1.ResourceDistributionConditionType, namespace, message string) {
-		all[kind] = append(all[kind], failed{namespace, message})
-	}
-	for _, namespace := range d.unreadable {
-		add(appsv1beta1.ResourceDistributionGetResourceFailed, namespace, s.Unreadable[namespace])
-	}
-	for _, namespace := range d.missing {
-		add(appsv1beta1.ResourceDistributionNamespaceNotExists, namespace, noNamespace)
-	}
-	for _, namespace := range d.conflicts {
-		add(appsv1beta1.ResourceDistributionConflictOccurred, namespace, fmt.Sprintf("%s %s belongs to somebody else", spec.Kind.Kind, spec.Name))
-	}
+func (f faults) add(kind appsv1beta1.ResourceDistributionConditionType, namespace, message string) {
+	f[kind] = append(f[kind], failed{namespace, message})
+}
+
+// with are the faults with those of requests.
+func (f faults) with(outcome planning.Outcome) faults {
+	all := maps.Clone(f)
 	for _, failure := range outcome.Failures {
 		kind := appsv1beta1.ResourceDistributionUpdateResourceFailed
 		switch {
@@ -68,7 +61,7 @@ func faultsOf(spec *Spec, s Snapshot, d Decision, outcome planning.Outcome) faul
 		case failure.Step == StepDelete:
 			kind = appsv1beta1.ResourceDistributionDeleteResourceFailed
 		}
-		add(kind, string(failure.Slot), failure.Message)
+		all.add(kind, string(failure.Slot), failure.Message)
 	}
 	for _, list := range all {
 		slices.SortFunc(list, func(a, b failed) int { return strings.Compare(a.namespace, b.namespace) })
@@ -93,7 +86,7 @@ func Status(spec *Spec, s Snapshot, d Decision, outcome planning.Outcome) appsv1
 	status.Desired = int32(d.desired)
 	status.Succeeded = int32(min(d.current+outcome.Steps[StepCreate]+outcome.Steps[StepUpdate], d.desired))
 	status.Failed = status.Desired - status.Succeeded
-	all := faultsOf(spec, s, d, outcome)
+	all := d.faults.with(outcome)
 	names := map[appsv1beta1.ResourceDistributionConditionType][]string{}
 	for _, kind := range kindsOfFailure() {
 		concerned := all[kind]
@@ -171,8 +164,13 @@ func progressOf(spec *Spec, s Snapshot, d Decision, outcome planning.Outcome, al
 }
 
 // forbiddenIn are the targets in which a role is missing.
-func forbiddenIn(s Snapshot, d Decision) []string {
-	return slices.DeleteFunc(slices.Clone(d.unreadable), func(namespace string) bool { return !s.Forbidden[namespace] })
+func forbiddenIn(s Snapshot, d Decision) (namespaces []string) {
+	for _, fault := range d.faults[appsv1beta1.ResourceDistributionGetResourceFailed] {
+		if s.Forbidden[fault.namespace] {
+			namespaces = append(namespaces, fault.namespace)
+		}
+	}
+	return namespaces
 }
 
 // Urgent is a change to write at once: more than counters and messages.

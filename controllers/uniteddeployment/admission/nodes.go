@@ -13,11 +13,11 @@ import (
 // validateNodes requires a term for a pod's node affinity. matchFields are refused: they have never
 // had an effect.
 func validateNodes(term *corev1.NodeSelectorTerm, path *field.Path) field.ErrorList {
+	errs := rules.NodeSelectorTerm(&corev1.NodeSelectorTerm{MatchExpressions: term.MatchExpressions}, path)
 	if len(term.MatchFields) > 0 {
-		without := corev1.NodeSelectorTerm{MatchExpressions: term.MatchExpressions}
-		return append(field.ErrorList{field.Forbidden(path.Child("matchFields"), "has no effect; use matchExpressions")}, rules.NodeSelectorTerm(&without, path)...)
+		errs = append(errs, field.Forbidden(path.Child("matchFields"), "has no effect; use matchExpressions"))
 	}
-	return rules.NodeSelectorTerm(term, path)
+	return errs
 }
 
 // compares: a toleration compares numbers. API servers take these behind a feature gate, so only

@@ -144,10 +144,8 @@ func (o Others) refused(ctx context.Context, namespace string, patched, pod *cor
 	return nil
 }
 
+// faults are none without an answer.
 func (o Others) faults(ctx context.Context, namespace string, pod *corev1.Pod) []templatecheck.Fault {
-	faults, err := o.Checker.Check(ctx, namespace, &corev1.PodTemplateSpec{ObjectMeta: pod.ObjectMeta, Spec: pod.Spec}, nil)
-	if err != nil {
-		return nil
-	}
+	faults, _ := o.Checker.Check(ctx, namespace, &corev1.PodTemplateSpec{ObjectMeta: pod.ObjectMeta, Spec: pod.Spec}, nil)
 	return faults
 }

@@ -232,26 +232,24 @@ func preference(terms []corev1.PreferredSchedulingTerm, node *corev1.Node) int64
 
 // costs is step 4. Pods of older versions leave in the opposite order of subsets: the first ones are filled first by the new.
 func (d *Decision) costs(s *spread.Spread, seen Snapshot) {
-	groups := map[string]map[int][]*pod{}
-	for i := range d.pods {
-		p := &d.pods[i]
-		if !p.active {
-			continue
-		}
-		if groups[p.version] == nil {
-			groups[p.version] = map[int][]*pod{}
-		}
-		groups[p.version][p.subset] = append(groups[p.version][p.subset], p)
+	type group struct {
+		version string
+		subset  int
 	}
-	for version, subsets := range groups {
-		older := seen.Latest != "" && version != seen.Latest && version != spread.AnyVersion
-		for i, pods := range subsets {
-			d.costsOf(s, seen, i, older, pods)
+	groups := map[group][]*pod{}
+	for i := range d.pods {
+		if p := &d.pods[i]; p.active {
+			of := group{p.version, p.subset}
+			groups[of] = append(groups[of], p)
 		}
+	}
+	for of, pods := range groups {
+		older := seen.Latest != "" && of.version != seen.Latest && of.version != spread.AnyVersion
+		costsOf(s, seen, of.subset, older, pods)
 	}
 }
 
-func (d *Decision) costsOf(s *spread.Spread, seen Snapshot, i int, older bool, pods []*pod) {
+func costsOf(s *spread.Spread, seen Snapshot, i int, older bool, pods []*pod) {
 	keep, rank := 0, i
 	if i != spread.None {
 		keep = len(pods)

@@ -8,6 +8,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -73,7 +74,7 @@ func (c *counting) place(ctx context.Context, a *asked) error {
 		return err
 	}
 	if s.HasOrdinals() {
-		if ordinal, err := ordinalOf(a.pod.Name); err == nil {
+		if ordinal, err := strconv.Atoi(a.pod.Name[strings.LastIndexByte(a.pod.Name, '-')+1:]); err == nil {
 			a.at = s.Ordinal(ordinal, c.shut)
 		}
 		return nil

@@ -10,11 +10,8 @@ package podspread
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
-	"strconv"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -111,14 +108,4 @@ func (h *Handler) decide(ctx context.Context, name types.NamespacedName, batch [
 		return fmt.Errorf("counting pods in WorkloadSpread %s: %w", name.Name, err)
 	}
 	return nil
-}
-
-// ordinalOf is the ordinal of a StatefulSet's pod.
-func ordinalOf(name string) (int, error) {
-	at := strings.LastIndexByte(name, '-')
-	ordinal, err := strconv.Atoi(name[at+1:])
-	if at < 0 || err != nil {
-		return 0, errors.New("the pod's name has no ordinal")
-	}
-	return ordinal, nil
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/utils/ptr"
@@ -108,10 +109,8 @@ func grace(r *appsv1beta1.ContainerRecreateRequest) time.Duration {
 // HeldSince is when the operator wrote that the pod of a request is out of service, or stays in it
 // all the same; zero before.
 func HeldSince(r *appsv1beta1.ContainerRecreateRequest) time.Time {
-	for i := range r.Status.Conditions {
-		if c := &r.Status.Conditions[i]; c.Type == appsv1beta1.RecreatePreRecreateGrace && c.Status == metav1.ConditionTrue {
-			return c.LastTransitionTime.Time
-		}
+	if c := meta.FindStatusCondition(r.Status.Conditions, appsv1beta1.RecreatePreRecreateGrace); c != nil && c.Status == metav1.ConditionTrue {
+		return c.LastTransitionTime.Time
 	}
 	return time.Time{}
 }

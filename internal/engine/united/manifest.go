@@ -23,6 +23,7 @@ import (
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/internal/engine/lazy"
 	"github.com/kruise-operator/kruise-operator/internal/engine/subset"
 )
 
@@ -72,11 +73,12 @@ func (s *Spec) Manifest(sub *Subset, t Target) (*unstructured.Unstructured, erro
 	object.SetNamespace(s.Set.Namespace)
 	object.SetName(t.Name)
 	object.SetOwnerReferences([]metav1.OwnerReference{*metav1.NewControllerRef(s.Set, Kind())})
-	own := orEmpty(maps.Clone(s.Metadata.Labels))
-	own[shared.LabelSubsetName], own[shared.LabelUnitedDeploymentRevision] = sub.Name, RevisionLabel(t.Revision)
+	own := maps.Clone(s.Metadata.Labels)
+	lazy.Put(&own, shared.LabelSubsetName, sub.Name)
+	lazy.Put(&own, shared.LabelUnitedDeploymentRevision, RevisionLabel(t.Revision))
 	object.SetLabels(own)
-	annotations := orEmpty(maps.Clone(s.Metadata.Annotations))
-	annotations[shared.AnnotationSubsetPatch] = sub.PatchText
+	annotations := maps.Clone(s.Metadata.Annotations)
+	lazy.Put(&annotations, shared.AnnotationSubsetPatch, sub.PatchText)
 	if adopted != "" {
 		annotations[shared.AnnotationAdopted] = adopted
 	}
@@ -112,14 +114,6 @@ func (s *Spec) setNumbers(spec map[string]any, t Target) error {
 		}
 	}
 	return nil
-}
-
-// orEmpty is the map, or an empty one instead of nil.
-func orEmpty(texts map[string]string) map[string]string {
-	if texts == nil {
-		return map[string]string{}
-	}
-	return texts
 }
 
 // adoptedAs stands for the spec at the adoption of OpenKruise's workload, as long as it is the
@@ -173,10 +167,7 @@ func hashOf(object *unstructured.Unstructured) (string, error) {
 // selectorOf is the selector of a subset: the UnitedDeployment's, and the subset's label.
 func (s *Spec) selectorOf(sub *Subset) (map[string]any, error) {
 	selector := s.Set.Spec.Selector.DeepCopy()
-	if selector.MatchLabels == nil {
-		selector.MatchLabels = map[string]string{}
-	}
-	selector.MatchLabels[shared.LabelSubsetName] = sub.Name
+	lazy.Put(&selector.MatchLabels, shared.LabelSubsetName, sub.Name)
 	return runtime.DefaultUnstructuredConverter.ToUnstructured(selector)
 }
 
