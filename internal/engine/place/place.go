@@ -113,20 +113,19 @@ func with(has, more map[string]string) map[string]string {
 }
 
 func preferring(affinity *corev1.Affinity, terms []corev1.PreferredSchedulingTerm) *corev1.Affinity {
-	all, node := corev1.Affinity{}, corev1.NodeAffinity{}
-	if affinity != nil {
-		all = *affinity
+	all := affinity.DeepCopy()
+	if all == nil {
+		all = &corev1.Affinity{}
 	}
-	if all.NodeAffinity != nil {
-		node = *all.NodeAffinity
+	if all.NodeAffinity == nil {
+		all.NodeAffinity = &corev1.NodeAffinity{}
 	}
-	node.PreferredDuringSchedulingIgnoredDuringExecution = slices.Clone(node.PreferredDuringSchedulingIgnoredDuringExecution)
+	preferred := &all.NodeAffinity.PreferredDuringSchedulingIgnoredDuringExecution
 	for _, term := range terms {
 		has := func(other corev1.PreferredSchedulingTerm) bool { return equality.Semantic.DeepEqual(term, other) }
-		if !slices.ContainsFunc(node.PreferredDuringSchedulingIgnoredDuringExecution, has) {
-			node.PreferredDuringSchedulingIgnoredDuringExecution = append(node.PreferredDuringSchedulingIgnoredDuringExecution, term)
+		if !slices.ContainsFunc(*preferred, has) {
+			*preferred = append(*preferred, term)
 		}
 	}
-	all.NodeAffinity = &node
-	return &all
+	return all
 }
