@@ -193,6 +193,9 @@ func (c *collectors) Register(collector prometheus.Collector) error {
 	return nil
 }
 
+// MustRegister implements prometheus.Registerer.
+func (c *collectors) MustRegister(all ...prometheus.Collector) { c.all = append(c.all, all...) }
+
 // conditionsOfSets are the files whose constants have their own tables.
 func conditionsOfSets() []string {
 	return []string{"api/apps/v1beta1/cloneset_conditions.go", "api/apps/v1beta1/statefulset_conditions.go"}
