@@ -39,8 +39,10 @@ const Name = "sidecarterminator-controller"
 // workers is how many pods are looked at at the same time.
 const workers = 3
 
-// reason is that of all events.
-const reason = "SidecarTerminator"
+// Reasons of events: there is one.
+const (
+	reason = "SidecarTerminator"
+)
 
 // +kubebuilder:rbac:groups=apps.kruise.io,resources=containerrecreaterequests,verbs=get;list;watch;create
 // +kubebuilder:rbac:groups="",resources=pods,verbs=get;list;watch;patch

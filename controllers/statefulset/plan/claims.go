@@ -51,16 +51,16 @@ func (p *planner) keepClaims() {
 			continue
 		}
 		for _, claim := range p.owned(p.draft.ClaimsAt(p.Claims, pod.Revision).Awaited(pod.Object, p.missing)) {
-			p.act(podset.CreateClaim(pod.Slot, claim, reasonClaimMissing), "create", "Create", pod.Object.Name)
+			p.act(podset.CreateClaim(pod.Slot, claim, reasonClaimMissing), "create", "SuccessfulCreate", "FailedCreate", pod.Object.Name)
 		}
 	}
 }
 
-// act plans an action for a claim of a pod. verb and event name it.
-func (p *planner) act(action planning.Action, verb, event, pod string) {
+// act plans an action for a claim of a pod. Its events have these reasons.
+func (p *planner) act(action planning.Action, verb, success, failure, pod string) {
 	what := fmt.Sprintf("%s Claim %s Pod %s in StatefulSet %s", verb, action.Object.GetName(), pod, p.Set.Name)
-	action.Success = planning.Event{Reason: "Successful" + event, Message: what + " success"}
-	action.Failure = planning.Event{Warning: true, Reason: "Failed" + event, Message: what + " failed error"}
+	action.Success = planning.Event{Reason: success, Message: what + " success"}
+	action.Failure = planning.Event{Warning: true, Reason: failure, Message: what + " failed error"}
 	p.draft.Act(action)
 }
 
@@ -158,11 +158,12 @@ func (p *planner) editClaim(slot planning.Slot, pod string, claim *corev1.Persis
 		return
 	}
 	p.touched[claim.Name] = true
-	edit, verb, event := podset.EditClaim(slot, claim, patch, why), "update", "Update"
+	edit := podset.EditClaim(slot, claim, patch, why)
 	if why == reasonClaimGrow {
-		verb, event = "resize", "Resize"
+		p.act(edit, "resize", "SuccessfulResize", "FailedResize", pod)
+		return
 	}
-	p.act(edit, verb, event, pod)
+	p.act(edit, "update", "SuccessfulUpdate", "FailedUpdate", pod)
 }
 
 // removeWanted removes a pod with a wanted ordinal, to be replaced with the same claims. It waits

@@ -298,7 +298,7 @@ func (p *Draft) Create(slot planning.Slot, pod *corev1.Pod, own []*corev1.Persis
 	conditions := edit.Edit{Conditions: podstate.InitialConditions(pod, p.Snapshot.Now), Fresh: true}
 	action := CreatePod(slot, pod, first, conditions, reason)
 	action.Selector = p.spec.LabelSelector
-	action.Success, action.Failure = p.events("Create", "create", pod.Name)
+	action.Success, action.Failure = p.events(outcome{"SuccessfulCreate", "FailedCreate", "create"}, pod.Name)
 	p.Act(action)
 }
 
@@ -306,16 +306,18 @@ func (p *Draft) Create(slot planning.Slot, pod *corev1.Pod, own []*corev1.Persis
 // wait there. A terminating pod is left alone.
 //
 // The deletion of an available pod is tied to its exact version: a newer one could have changed the decision.
-func (p *Draft) Remove(pod *Pod, reason string) { p.remove(pod, reason, "", "Delete", "delete") }
+func (p *Draft) Remove(pod *Pod, reason string) {
+	p.remove(pod, reason, "", outcome{"SuccessfulDelete", "FailedDelete", "delete"})
+}
 
 // RemoveFinished is Remove for a finished pod. Another one at the revision next gets its slot.
 func (p *Draft) RemoveFinished(pod *Pod, next string) {
-	p.remove(pod, ReasonFinished, next, "Delete", "delete")
+	p.remove(pod, ReasonFinished, next, outcome{"SuccessfulDelete", "FailedDelete", "delete"})
 }
 
 // Recreate is Remove for the sake of an update, and says so in its events.
 func (p *Draft) Recreate(pod *Pod, reason string) {
-	p.remove(pod, reason, "", "UpdatePodReCreate", "delete for an update")
+	p.remove(pod, reason, "", outcome{"SuccessfulUpdatePodReCreate", "FailedUpdatePodReCreate", "delete for an update"})
 }
 
 // HeldByPreDelete is a pod with an unreleased preDelete hook.
@@ -323,7 +325,7 @@ func (p *Draft) HeldByPreDelete(pod *Pod) bool {
 	return lifecycle.Hooked(p.spec.Lifecycle.PreDelete, pod.Object)
 }
 
-func (p *Draft) remove(pod *Pod, reason, next, event, verb string) {
+func (p *Draft) remove(pod *Pod, reason, next string, o outcome) {
 	if pod.Terminating {
 		return
 	}
@@ -337,7 +339,7 @@ func (p *Draft) remove(pod *Pod, reason, next, event, verb string) {
 	default:
 		action := DeletePod(pod.Slot, pod.Object, reason)
 		action.MadeFrom, action.ExactVersion = next, pod.Available
-		action.Success, action.Failure = p.events(event, verb, pod.Object.Name)
+		action.Success, action.Failure = p.events(o, pod.Object.Name)
 		action.Success.Message += p.remarks[keyOf(pod.Object)]
 		p.Act(action)
 	}
@@ -348,15 +350,18 @@ func (p *Draft) Edit(pod *Pod, e edit.Edit, reason string) { p.Act(p.write(pod, 
 
 func (p *Draft) write(pod *Pod, e edit.Edit, reason string) planning.Action {
 	action := EditPod(pod.Slot, pod.Object, e, reason)
-	_, action.Failure = p.events("Update", "update", pod.Object.Name)
+	_, action.Failure = p.events(outcome{"SuccessfulUpdate", "FailedUpdate", "update"}, pod.Object.Name)
 	return action
 }
 
+// outcome is what events say of an action: a reason for each end, and the verb.
+type outcome struct{ success, failure, verb string }
+
 // events are those of an action on a pod.
-func (p *Draft) events(event, verb, pod string) (success, failure planning.Event) {
-	what := fmt.Sprintf("%s Pod %s in %s %s", verb, pod, p.spec.Owner.Kind, p.spec.Owner.Name)
-	success = planning.Event{Reason: "Successful" + event, Message: what + " successful"}
-	return success, planning.Event{Warning: true, Reason: "Failed" + event, Message: what + " failed error"}
+func (p *Draft) events(o outcome, pod string) (success, failure planning.Event) {
+	what := fmt.Sprintf("%s Pod %s in %s %s", o.verb, pod, p.spec.Owner.Kind, p.spec.Owner.Name)
+	success = planning.Event{Reason: o.success, Message: what + " successful"}
+	return success, planning.Event{Warning: true, Reason: o.failure, Message: what + " failed error"}
 }
 
 // keyOf identifies a pod. A workload may have pods in several namespaces.

@@ -253,6 +253,6 @@ func (p *Draft) updateInPlace(pod *Pod, r Rollout) {
 	e.Merge(begin)
 	p.Recheck(p.spec.GracePeriod)
 	action := EditPod(pod.Slot, pod.Object, e, ReasonInPlaceUpdate)
-	action.Success, action.Failure = p.events("UpdatePodInPlace", "update in place", pod.Object.Name)
+	action.Success, action.Failure = p.events(outcome{"SuccessfulUpdatePodInPlace", "FailedUpdatePodInPlace", "update in place"}, pod.Object.Name)
 	p.Act(action)
 }

@@ -85,10 +85,10 @@ func (p *Draft) settle(pod *Pod, rules SettleRules) {
 	}
 	action := p.write(pod, e, reason)
 	if repaired {
-		action.Success, _ = p.events("Update", "update", pod.Object.Name)
+		action.Success, _ = p.events(outcome{"SuccessfulUpdate", "FailedUpdate", "update"}, pod.Object.Name)
 	}
 	if continues {
-		_, action.Failure = p.events("UpdatePodInPlace", "update in place", pod.Object.Name)
+		_, action.Failure = p.events(outcome{"SuccessfulUpdatePodInPlace", "FailedUpdatePodInPlace", "update in place"}, pod.Object.Name)
 	}
 	p.settled = append(p.settled, action)
 }
