@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
@@ -19,6 +20,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+
+	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 )
 
 const (
@@ -27,8 +30,11 @@ const (
 	metadataOnly = protobuf + ";as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 )
 
+// revisions are hashes of the template, by step.
+var revisions = [2]string{"bare-6b8f5d97cd", "bare-86bdc78fbc"}
+
 // bare is a client without decisions: the fewest writes, in the cheapest encoding, no
-// compression, responses not decoded.
+// compression, responses not decoded. Its pods have the metadata that OpenKruise documents.
 type bare struct {
 	bench   *bench
 	writers [2]int // requests in flight, by step
@@ -70,11 +76,14 @@ func (b *bare) act(ctx context.Context, step, pods int) error {
 func (b *bare) start(ctx context.Context, pods int) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(b.writers[start])
-	template := b.bench.template("bare")
+	spec := b.bench.template("bare").Spec
+	owner, err := b.owner(ctx)
+	if err != nil {
+		return err
+	}
 	for i := range pods {
 		group.Go(func() error {
-			pod := &corev1.Pod{ObjectMeta: template.ObjectMeta, Spec: template.Spec}
-			pod.Name = fmt.Sprintf("bare-%d", i)
+			pod := &corev1.Pod{ObjectMeta: metadata(owner, i), Spec: spec}
 			if err := b.send(ctx, b.request(b.client.CoreV1().RESTClient().Post()).Body(pod)); err != nil {
 				return err
 			}
@@ -82,6 +91,28 @@ func (b *bare) start(ctx context.Context, pods int) error {
 		})
 	}
 	return group.Wait()
+}
+
+// owner is of a size with a set, and does nothing.
+func (b *bare) owner(ctx context.Context) (*metav1.OwnerReference, error) {
+	owner := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{GenerateName: "bare-"}}
+	owner, err := b.client.CoreV1().ConfigMaps(b.bench.namespace).Create(ctx, owner, metav1.CreateOptions{})
+	if err != nil {
+		return nil, err
+	}
+	return metav1.NewControllerRef(owner, corev1.SchemeGroupVersion.WithKind("ConfigMap")), nil
+}
+
+// metadata is what clients of OpenKruise read from a pod of a CloneSet.
+func metadata(owner *metav1.OwnerReference, i int) metav1.ObjectMeta {
+	return metav1.ObjectMeta{
+		Name: fmt.Sprintf("bare-%d", i), OwnerReferences: []metav1.OwnerReference{*owner},
+		Labels: map[string]string{
+			"app": "bare", shared.LabelInstanceID: fmt.Sprintf("%05d", i), shared.LabelControllerRevisionHash: revisions[start],
+			shared.LabelPodTemplateHash: revisions[start], shared.LabelLifecycleState: string(shared.StateNormal),
+		},
+		Annotations: map[string]string{shared.AnnotationLifecycleTimestamp: time.Now().UTC().Format(time.RFC3339)},
+	}
 }
 
 // update moves all pods to the other image, a fifth at a time: three writes each, the last when the node has restarted the container.
@@ -101,19 +132,19 @@ func (b *bare) update(ctx context.Context, pods int) error {
 }
 
 func (b *bare) updateOne(ctx context.Context, name string, write func(func() error) error) error {
-	before, image := b.pods.get(name).Status.ContainerStatuses[0].ContainerID, b.bench.images[update]
+	before, image := b.pods.get(name).Status.ContainerStatuses[0], b.bench.images[update]
 	err := write(func() error {
 		if err := b.patchConditions(ctx, name, outOfService...); err != nil {
 			return err
 		}
-		return b.patch(ctx, name, fmt.Appendf(nil, `{"spec":{"containers":[{"name":"main","image":%q}]}}`, image))
+		return b.patchImage(ctx, name, image, before.ImageID)
 	})
 	if err != nil {
 		return err
 	}
 	err = b.pods.await(ctx, name, func(pod *corev1.Pod) bool {
 		status := pod.Status.ContainerStatuses[0]
-		return imageOf(pod) == image && pod.Status.ObservedGeneration >= pod.Generation && status.ContainerID != before && status.State.Running != nil
+		return imageOf(pod) == image && pod.Status.ObservedGeneration >= pod.Generation && status.ContainerID != before.ContainerID && status.State.Running != nil
 	})
 	if err != nil {
 		return err
@@ -123,6 +154,30 @@ func (b *bare) updateOne(ctx context.Context, name string, write func(func() err
 		return err
 	}
 	return b.pods.await(ctx, name, isReady)
+}
+
+// patchImage notes beside the image what a client of OpenKruise reads of the update.
+func (b *bare) patchImage(ctx context.Context, pod, image, former string) error {
+	now := metav1.Now()
+	state, err := json.Marshal(shared.InPlaceUpdateState{
+		Revision: revisions[update], UpdateTimestamp: now, UpdateImages: true,
+		LastContainerStatuses:  map[string]shared.InPlaceContainerStatus{"main": {ImageID: former}},
+		ContainerBatchesRecord: []shared.InPlaceContainerBatch{{Timestamp: now, Containers: []string{"main"}}},
+	})
+	if err != nil {
+		return err
+	}
+	body, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{
+			"labels":      map[string]string{shared.LabelControllerRevisionHash: revisions[update], shared.LabelPodTemplateHash: revisions[update]},
+			"annotations": map[string]string{shared.AnnotationInPlaceState: string(state)},
+		},
+		"spec": map[string]any{"containers": []map[string]string{{"name": "main", "image": image}}},
+	})
+	if err != nil {
+		return err
+	}
+	return b.patch(ctx, pod, body)
 }
 
 // outOfService has Ready in the kubelet's words, so the kubelet need not write it.
