@@ -47,8 +47,8 @@ func (c Cluster) completeWith(daemon bool) func(context.Context, string, *reques
 			return nil // Validate says so
 		}
 		path := field.NewPath("spec", "podName")
-		pod := &corev1.Pod{}
-		if err := c.get(ctx, client.ObjectKey{Namespace: namespace, Name: r.Spec.PodName}, pod, path, "there is no such pod in the namespace of the request"); err != nil {
+		pod, err := c.pod(ctx, client.ObjectKey{Namespace: namespace, Name: r.Spec.PodName}, path, "there is no such pod in the namespace of the request")
+		if err != nil {
 			return field.ErrorList{err}
 		}
 		if why := unfit(pod); why != "" {
@@ -64,8 +64,8 @@ func (c Cluster) lookUp(ctx context.Context, r, old *request) (field.ErrorList, 
 		return nil, nil
 	}
 	path := field.NewPath("spec")
-	pod := &corev1.Pod{}
-	if err := c.get(ctx, client.ObjectKey{Namespace: old.Namespace, Name: old.Spec.PodName}, pod, path, "there is no such pod"); err != nil {
+	pod, err := c.pod(ctx, client.ObjectKey{Namespace: old.Namespace, Name: old.Spec.PodName}, path, "there is no such pod")
+	if err != nil {
 		return field.ErrorList{err}, nil
 	}
 	_, virtual := r.Labels[appsv1beta1.LabelNodeType]
@@ -77,21 +77,19 @@ func (c Cluster) lookUp(ctx context.Context, r, old *request) (field.ErrorList, 
 	return nil, nil
 }
 
-// get reads an object. Any failure refuses the request.
-func (c Cluster) get(ctx context.Context, key client.ObjectKey, object client.Object, path *field.Path, missing string) *field.Error {
+// pod reads a pod. Any failure refuses the request.
+func (c Cluster) pod(ctx context.Context, key client.ObjectKey, path *field.Path, missing string) (*corev1.Pod, *field.Error) {
 	ctx, cancel := context.WithTimeout(ctx, admit.LookupTimeout)
 	defer cancel()
-	err := ctx.Err()
-	if err == nil {
-		err = c.Reader.Get(ctx, key, object)
-	}
+	pod := &corev1.Pod{}
+	err := c.Reader.Get(ctx, key, pod)
 	switch {
 	case apierrors.IsNotFound(err):
-		return field.Invalid(path, key.Name, missing)
+		return nil, field.Invalid(path, key.Name, missing)
 	case err != nil:
-		return field.InternalError(path, fmt.Errorf("looking up %s: %w", key.Name, err))
+		return nil, field.InternalError(path, fmt.Errorf("looking up %s: %w", key.Name, err))
 	}
-	return nil
+	return pod, nil
 }
 
 // unfit explains why a pod's containers cannot be restarted; empty:

@@ -151,9 +151,8 @@ type Decision struct {
 	planning.Plan
 	// End is the message to end the request with, EndReason its reason; empty: it goes on.
 	End, EndReason string
-	// Held: the pod is out of service, or cannot be (HeldMessage): the grace period begins.
-	Held        bool
-	HeldMessage string
+	// holding says that the pod is out of service, or cannot be: the grace period begins.
+	holding string
 }
 
 // Holder is how a request signs its hold on its pod.
@@ -198,13 +197,8 @@ func Plan(r *appsv1beta1.ContainerRecreateRequest, s Snapshot) Decision {
 			return d
 		}
 	}
-	if deadline := restart.Deadline(r); !deadline.IsZero() {
-		left := deadline.Sub(s.Now)
-		if left <= 0 {
-			d.End, d.EndReason = messageOverdue, appsv1beta1.ReasonDeadlineExceeded
-			return d
-		}
-		d.Recheck(left)
+	if d.overdue(r, s) {
+		return d
 	}
 	d.watchDaemon(r, s)
 	if wantsHold(r) {
@@ -221,9 +215,7 @@ func (d *Decision) fill(r *appsv1beta1.ContainerRecreateRequest, s Snapshot) {
 	}
 	if s.BudgetHolds != "" {
 		d.Recheck(holdInterval)
-		if deadline := restart.Deadline(r); !deadline.IsZero() && !s.Now.Before(deadline) {
-			d.End, d.EndReason = messageOverdue, appsv1beta1.ReasonDeadlineExceeded
-		}
+		d.overdue(r, s)
 		return
 	}
 	filled := r.DeepCopy()
@@ -245,6 +237,15 @@ func (d *Decision) fill(r *appsv1beta1.ContainerRecreateRequest, s Snapshot) {
 		Failure: planning.Event{Warning: true, Reason: "FailedUpdate", Message: "Filling in the request"},
 	})
 	d.Recheck(soon)
+}
+
+// overdue ends a request past its deadline.
+func (d *Decision) overdue(r *appsv1beta1.ContainerRecreateRequest, s Snapshot) bool {
+	if !d.Overdue(&r.CreationTimestamp, planning.Limit(r.Spec.ActiveDeadlineSeconds), s.Now) {
+		return false
+	}
+	d.End, d.EndReason = messageOverdue, appsv1beta1.ReasonDeadlineExceeded
+	return true
 }
 
 // watchDaemon schedules looks at the daemon of a request taken up.
@@ -284,10 +285,10 @@ func (d *Decision) hold(r *appsv1beta1.ContainerRecreateRequest, s Snapshot) {
 	case s.Pod == nil:
 		d.Recheck(soon) // it has just gone; the cache will say so
 	case !podstate.HasGate(s.Pod, shared.GateKruisePodReady):
-		d.Held, d.HeldMessage = true, fmt.Sprintf("Pod %s has no readiness gate %s, so it stays in service; containers are stopped after the grace period all the same.",
+		d.holding = fmt.Sprintf("Pod %s has no readiness gate %s, so it stays in service; containers are stopped after the grace period all the same.",
 			s.Pod.Name, shared.GateKruisePodReady)
 	case slices.Contains(podstate.Holders(s.Pod), holder):
-		d.Held, d.HeldMessage = true, fmt.Sprintf("Pod %s is held not ready by %s %s until this request is over.", s.Pod.Name, holder.UserAgent, holder.Key)
+		d.holding = fmt.Sprintf("Pod %s is held not ready by %s %s until this request is over.", s.Pod.Name, holder.UserAgent, holder.Key)
 	case !marked(r):
 		d.mark(r, append(slices.Clone(r.Finalizers), appsv1beta1.FinalizerRequestUnready), nil, reasonGrace)
 	default:

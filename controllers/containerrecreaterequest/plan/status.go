@@ -29,8 +29,8 @@ func Status(r *appsv1beta1.ContainerRecreateRequest, s Snapshot, d Decision, out
 		endStates(&status)
 	}
 	list := conditions.NewList(conditions.From(r.Status.Conditions), s.Now)
-	if d.Held {
-		list.Set(conditions.New(appsv1beta1.RecreatePreRecreateGrace, true, appsv1beta1.ReasonRecreateGrace, d.HeldMessage))
+	if d.holding != "" {
+		list.Set(conditions.New(appsv1beta1.RecreatePreRecreateGrace, true, appsv1beta1.ReasonRecreateGrace, d.holding))
 	} else {
 		list.Keep(appsv1beta1.RecreatePreRecreateGrace)
 	}
@@ -145,7 +145,7 @@ func progress(
 	case status.Phase == appsv1beta1.RecreatePending:
 		waiting.Reason = appsv1beta1.ReasonWaitingForDaemon
 		waiting.Message = fmt.Sprintf("It is the turn of this request; the daemon of node %s begins it next.", r.Labels[appsv1beta1.LabelRequestNode])
-	case wantsHold(r) && !d.Held:
+	case wantsHold(r) && d.holding == "":
 		waiting.Message = "The pod is taken out of service first."
 	default:
 		waiting.Message = atWork(status)

@@ -67,8 +67,6 @@ const (
 	maxRestarts = 3
 	// longest is the longest time between two tries.
 	longest = time.Minute
-	// maxDifferences is how many differences are remembered of a pod at most: whoever may change its metadata can make any number of values.
-	maxDifferences = 1000
 	// maxStopped is how many pods may wait to be looked at again, after a stop of theirs, before stops wait for them.
 	maxStopped = 32
 	// leastGrace is the grace period if the pod names none.
@@ -140,14 +138,16 @@ type reconciler struct {
 // restart.
 type memory struct {
 	uid types.UID
-	// wanted are the containers that were seen to differ from some values, by both.
-	wanted map[string]*difference
+	// differ are the containers with other values than they should have, by name.
+	differ map[string]*difference
 	// asked are the containers asked for their environment by a command, by name.
 	asked map[string]*asked
 }
 
 // difference is a container seen with other values than it should have.
 type difference struct {
+	// wanted is the hash of the values that it should have.
+	wanted uint64
 	// since is when it was seen first.
 	since time.Time
 	// instance was to be stopped last; restarts counts replaced instances.
@@ -256,7 +256,7 @@ func (r *reconciler) remembered(pod *corev1.Pod) *memory {
 	defer r.mu.Unlock()
 	name := client.ObjectKeyFromObject(pod)
 	if known := r.known[name]; known == nil || known.uid != pod.UID {
-		r.known[name] = &memory{uid: pod.UID, wanted: map[string]*difference{}, asked: map[string]*asked{}}
+		r.known[name] = &memory{uid: pod.UID, differ: map[string]*difference{}, asked: map[string]*asked{}}
 	}
 	return r.known[name]
 }
@@ -276,15 +276,11 @@ func (r *reconciler) stop(
 	if !is.differs {
 		return 0, false, nil
 	}
-	key := container.Name + "/" + strconv.FormatUint(is.wanted, 16)
 	now := r.Clock.Now()
-	of := m.wanted[key]
-	if of == nil {
-		if len(m.wanted) >= maxDifferences {
-			clear(m.wanted)
-		}
-		of = &difference{since: now}
-		m.wanted[key] = of
+	of := m.differ[container.Name]
+	if of == nil || of.wanted != is.wanted {
+		of = &difference{wanted: is.wanted, since: now}
+		m.differ[container.Name] = of
 	}
 	if left := kubeletDelay - now.Sub(of.since); left > 0 {
 		return left, false, nil
@@ -320,7 +316,7 @@ func (r *reconciler) stop(
 // limit, so ctx ends with the daemon.
 func (r *reconciler) begin(ctx context.Context, pod *corev1.Pod, container *corev1.Container, id string) (recreate.Progress, error) {
 	kill := &restart.Kill{
-		Container: appsv1beta1.ContainerRecreateRequestContainer{Name: container.Name, PreStop: hookOf(container), Ports: container.Ports},
+		Container: appsv1beta1.ContainerRecreateRequestContainer{Name: container.Name, PreStop: restart.HookOf(container), Ports: container.Ports},
 		ID:        id, Grace: graceOf(pod),
 	}
 	order := recreate.Order{Pod: pod, Kill: kill, Why: "because labels or annotations have changed that its environment refers to", Reason: "environment"}
@@ -333,14 +329,6 @@ func graceOf(pod *corev1.Pod) time.Duration {
 		return leastGrace
 	}
 	return max(inplace.Termination(pod), leastGrace)
-}
-
-func hookOf(container *corev1.Container) *appsv1beta1.ProbeHandler {
-	if container.Lifecycle == nil || container.Lifecycle.PreStop == nil {
-		return nil
-	}
-	hook := container.Lifecycle.PreStop
-	return &appsv1beta1.ProbeHandler{Exec: hook.Exec, HTTPGet: hook.HTTPGet, TCPSocket: hook.TCPSocket, Sleep: hook.Sleep}
 }
 
 // plainHash is the kubelet's hash of the container's spec; 0 if unknown.

@@ -67,7 +67,7 @@ func (r *reconciler) look(
 	if !known {
 		return environment{wanted: wanted}, nil
 	}
-	return environment{hash: is, wanted: wanted, differs: is != wanted && status.State == cri.Running}, nil
+	return environment{hash: is, wanted: wanted, differs: is != wanted && status.Running}, nil
 }
 
 // asked is the answer of a container's command. An instance never changes its environment,
@@ -92,7 +92,7 @@ func (r *reconciler) ask(
 		m.asked[container.Name] = of
 	}
 	now := r.Clock.Now()
-	if of.known || status.State != cri.Running || now.Before(of.next) {
+	if of.known || !status.Running || now.Before(of.next) {
 		return of.hash, of.known, nil
 	}
 	environment, err := environmentIn(ctx, from, status.ID)

@@ -143,13 +143,13 @@ func TestAContainerThatCannotBeAskedNowIsAskedLater(t *testing.T) {
 		}
 	}
 	away = false
-	b.state = cri.Exited
+	b.exited = true
 	b.make("app", 2)
 	b.passes(2)
 	if got := b.calls(); strings.Contains(got, "app-2") {
 		t.Errorf("asked of the runtime: %q", got)
 	}
-	b.state = ""
+	b.exited = false
 	b.make("app", 3)
 	b.passes(2)
 	if got := b.calls(); !strings.HasSuffix(got, "Exec app-3") || b.told("EnvironmentUnknown") != 0 {

@@ -76,17 +76,6 @@ func (e *NoRuntimeError) Error() string {
 // Unwrap returns ErrUnavailable.
 func (e *NoRuntimeError) Unwrap() error { return ErrUnavailable }
 
-// State is a container's state.
-type State string
-
-// The states of containers.
-const (
-	Created State = "Created"
-	Running State = "Running"
-	Exited  State = "Exited"
-	Unknown State = "Unknown"
-)
-
 // Container is a container of a pod.
 type Container struct {
 	// ID is the runtime's, without a scheme.
@@ -94,8 +83,8 @@ type Container struct {
 	// Name is the container's in its pod, Attempt counts its instances from 0.
 	Name    string
 	Attempt uint32
-	// State is the container's.
-	State State
+	// Running and Exited are its state; neither before its start, or when it is not known.
+	Running, Exited bool
 	// Created is when it was created.
 	Created time.Time
 	// Annotations come from the kubelet.

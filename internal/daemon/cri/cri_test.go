@@ -373,11 +373,11 @@ func TestRequests(t *testing.T) {
 	if err != nil || len(containers) != 1 {
 		t.Fatalf("containers %v, %v", containers, err)
 	}
-	if got := containers[0]; got.Name != "main" || got.Attempt != 2 || got.State != cri.Running {
+	if got := containers[0]; got.Name != "main" || got.Attempt != 2 || !got.Running {
 		t.Errorf("container %+v", got)
 	}
 	container, err := c.ContainerStatus(t.Context(), "c1")
-	if err != nil || container.State != cri.Exited || container.ExitCode != 3 {
+	if err != nil || !container.Exited || container.ExitCode != 3 {
 		t.Errorf("status %+v, %v", container, err)
 	}
 	if diff := cmp.Diff([]string{"A=line 1\nline 2", "B="}, container.Environment); diff != "" {

@@ -256,22 +256,10 @@ type item interface {
 
 func containerOf(is item) Container {
 	return Container{
-		ID: is.GetId(), Name: is.GetLabels()[labelContainerName], Attempt: is.GetMetadata().GetAttempt(), State: stateOf(is.GetState()),
+		ID: is.GetId(), Name: is.GetLabels()[labelContainerName], Attempt: is.GetMetadata().GetAttempt(),
+		Running: is.GetState() == runtimev1.ContainerState_CONTAINER_RUNNING, Exited: is.GetState() == runtimev1.ContainerState_CONTAINER_EXITED,
 		Created: time.Unix(0, is.GetCreatedAt()), Annotations: is.GetAnnotations(),
 	}
-}
-
-func stateOf(state runtimev1.ContainerState) State {
-	switch state {
-	case runtimev1.ContainerState_CONTAINER_CREATED:
-		return Created
-	case runtimev1.ContainerState_CONTAINER_RUNNING:
-		return Running
-	case runtimev1.ContainerState_CONTAINER_EXITED:
-		return Exited
-	case runtimev1.ContainerState_CONTAINER_UNKNOWN:
-	}
-	return Unknown
 }
 
 // moment is a time in nanoseconds, 0 for none.

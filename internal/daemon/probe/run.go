@@ -181,7 +181,7 @@ func (p *probe) look(ctx context.Context) (probing.Container, error) {
 	if !ok {
 		return probing.Container{}, nil
 	}
-	is := probing.Container{Found: true, ID: found.ID, Running: found.State == cri.Running}
+	is := probing.Container{Found: true, ID: found.ID, Running: found.Running}
 	if is.Running && p.id != found.ID {
 		status, err := from.ContainerStatus(ctx, found.ID)
 		switch {

@@ -13,6 +13,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -20,6 +21,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/lru"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
@@ -40,6 +42,8 @@ const (
 	after = 100 * time.Millisecond
 	// maxTold is how many waiting requests are told so in one pass.
 	maxTold = 20
+	// remembered is how many requests are remembered.
+	remembered = 4096
 	// turn is when to look again while too many other containers are being stopped.
 	turn = time.Second
 	// asking is how long one question to the runtime, and one write, may take.
@@ -59,7 +63,7 @@ func Selector(node string) labels.Selector {
 
 // Add adds the feature to the daemon.
 func Add(h host.Host) error {
-	r := &reconciler{Host: h, client: h.Manager.GetClient(), stopped: make(chan event.GenericEvent, maxStops)}
+	r := &reconciler{Host: h, client: h.Manager.GetClient(), times: lru.New(remembered), stopped: make(chan event.GenericEvent, maxStops)}
 	c, err := h.NewController("recreate", workers, r)
 	if err != nil {
 		return err
@@ -89,13 +93,18 @@ type reconciler struct {
 	// client reads the objects of the node and writes.
 	client client.Client
 	stops  Stops
-	clocks clocks
+	// times are those of the requests, by UID.
+	times *lru.Cache
 	// stopped has the pods of ended or failed stops.
 	stopped chan event.GenericEvent
 }
 
 // Reconcile brings the current request for a pod one step further, and marks the others as waiting.
 func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	pod := &corev1.Pod{}
+	if err := r.client.Get(ctx, req.NamespacedName, pod, client.UnsafeDisableDeepCopy); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err) // without its pod the operator ends a request
+	}
 	var list appsv1beta1.ContainerRecreateRequestList
 	// There may be thousands for other pods: copy only this pod's.
 	if err := r.client.List(ctx, &list, client.InNamespace(req.Namespace), client.UnsafeDisableDeepCopy); err != nil {
@@ -103,63 +112,59 @@ func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	var all []*appsv1beta1.ContainerRecreateRequest
 	for i := range list.Items {
-		if list.Items[i].Spec.PodName == req.Name {
-			all = append(all, list.Items[i].DeepCopy())
+		request := &list.Items[i]
+		if request.Spec.PodName == req.Name && request.Labels[appsv1beta1.LabelRequestPodUID] == string(pod.UID) {
+			all = append(all, request.DeepCopy())
 		}
 	}
-	since := r.clocks.note(req.NamespacedName, all, r.Clock.Now())
-	if len(all) == 0 {
-		return ctrl.Result{}, nil
-	}
-	pod := &corev1.Pod{}
-	if err := r.client.Get(ctx, req.NamespacedName, pod); err != nil {
-		return ctrl.Result{}, client.IgnoreNotFound(err) // without its pod the operator ends a request
-	}
-	queue := restart.Queue(about(all, pod))
+	queue := restart.Queue(all)
 	if len(queue) == 0 {
 		return ctrl.Result{}, nil
 	}
-	told, refused := r.tell(ctx, queue[1:])
-	result, err := r.carryOut(ctx, queue[0], pod, since[queue[0].UID])
-	switch {
-	case err != nil:
-		return result, err
-	case refused != nil:
-		return ctrl.Result{}, refused
-	case told == maxTold && (result.RequeueAfter == 0 || result.RequeueAfter > after):
-		result.RequeueAfter = after // there may be more
+	for _, request := range queue {
+		r.note(request)
+	}
+	more, refused := r.tell(ctx, queue[1:])
+	result, err := r.carryOut(ctx, queue[0], pod, r.note(queue[0]))
+	if err := errors.Join(err, refused); err != nil {
+		return ctrl.Result{}, err
+	}
+	if more {
+		result.RequeueAfter = after
 	}
 	return result, nil
 }
 
-// tell writes to waiting requests that they wait, to at most maxTold in one pass. Neither
-// their number nor a failing write delays the current one. refused is the last write's
-// error.
-func (r *reconciler) tell(ctx context.Context, waiting []*appsv1beta1.ContainerRecreateRequest) (told int, refused error) {
-	for _, request := range waiting {
-		status, changed := restart.Waiting(request)
-		if !changed {
-			continue
-		}
-		if _, err := r.write(ctx, request, status); err != nil {
-			refused = err
-		}
-		if told++; told == maxTold {
-			break
-		}
+// times are since when this node knows a request, and since when its pod is out of service;
+// zero if it is not. By this node's clock.
+type times struct{ known, held time.Time }
+
+// note returns the times of a request, now or as they were noted before.
+func (r *reconciler) note(request *appsv1beta1.ContainerRecreateRequest) times {
+	of := times{known: r.Clock.Now()}
+	if before, seen := r.times.Get(request.UID); seen {
+		of = before.(times)
 	}
-	return told, refused
+	if of.held.IsZero() && !restart.HeldSince(request).IsZero() {
+		of.held = r.Clock.Now()
+	}
+	r.times.Add(request.UID, of)
+	return of
 }
 
-// about are the requests for this very pod.
-func about(all []*appsv1beta1.ContainerRecreateRequest, pod *corev1.Pod) []*appsv1beta1.ContainerRecreateRequest {
-	var of []*appsv1beta1.ContainerRecreateRequest
-	for _, request := range all {
-		if request.Labels[appsv1beta1.LabelRequestPodUID] == string(pod.UID) {
-			of = append(of, request)
+// tell writes to waiting requests that they wait, to at most maxTold in one pass. Neither
+// their number nor a failing write delays the current one. more: some are left. refused is
+// the last write's error.
+func (r *reconciler) tell(ctx context.Context, waiting []*appsv1beta1.ContainerRecreateRequest) (more bool, refused error) {
+	untold := slices.DeleteFunc(waiting, func(request *appsv1beta1.ContainerRecreateRequest) bool { return request.Status.Phase != "" })
+	for _, request := range untold[:min(len(untold), maxTold)] {
+		status := request.Status.DeepCopy()
+		status.Phase = appsv1beta1.RecreatePending
+		if _, err := r.write(ctx, request, status, 0); err != nil {
+			refused = err
 		}
 	}
-	return of
+	return len(untold) > maxTold, refused
 }
 
 // carryOut does the next step of the current request.
@@ -178,7 +183,7 @@ func (r *reconciler) carryOut(ctx context.Context, request *appsv1beta1.Containe
 	todo := restart.Plan(request, snapshot)
 	switch {
 	case todo.Changed:
-		return r.wrote(ctx, request, todo.Status, todo.RecheckAfter)
+		return r.write(ctx, request, todo.Status, todo.RecheckAfter)
 	case todo.Kill == nil:
 		return ctrl.Result{RequeueAfter: todo.RecheckAfter}, nil
 	}
@@ -200,37 +205,26 @@ func (r *reconciler) stop(
 	case errors.Is(err, cri.ErrUnavailable), ctx.Err() != nil:
 		return ctrl.Result{}, fmt.Errorf("stopping container %s: %w", kill.Container.Name, err)
 	}
-	return r.wrote(ctx, request, restart.NotStopped(request, kill.Container.Name, err), after)
+	return r.write(ctx, request, restart.NotStopped(request, kill.Container.Name, err), after)
 }
 
-// wrote writes a status, and says when to come back.
-func (r *reconciler) wrote(
+// write sets the request's status by a patch tied to the version it was decided on, and says
+// when to come back.
+func (r *reconciler) write(
 	ctx context.Context, request *appsv1beta1.ContainerRecreateRequest, status *appsv1beta1.ContainerRecreateRequestStatus, recheck time.Duration,
 ) (ctrl.Result, error) {
-	stale, err := r.write(ctx, request, status)
-	if stale {
-		recheck = after
-	}
-	return ctrl.Result{RequeueAfter: recheck}, err
-}
-
-// write sets the request's status by a patch tied to the version it was decided on. Stale:
-// there is a newer version.
-func (r *reconciler) write(
-	ctx context.Context, request *appsv1beta1.ContainerRecreateRequest, status *appsv1beta1.ContainerRecreateRequestStatus,
-) (stale bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, asking)
 	defer cancel()
 	changed := request.DeepCopy()
 	changed.Status = *status
-	err = r.client.Status().Patch(ctx, changed, client.MergeFromWithOptions(request, client.MergeFromWithOptimisticLock{}))
+	err := r.client.Status().Patch(ctx, changed, client.MergeFromWithOptions(request, client.MergeFromWithOptimisticLock{}))
 	switch {
-	case apierrors.IsConflict(err), apierrors.IsNotFound(err):
-		return true, nil
+	case apierrors.IsConflict(err), apierrors.IsNotFound(err): // there is a newer version
+		return ctrl.Result{RequeueAfter: after}, nil
 	case err != nil:
-		return false, fmt.Errorf("writing the status of request %s: %w", request.Name, err)
+		return ctrl.Result{}, fmt.Errorf("writing the status of request %s: %w", request.Name, err)
 	}
-	return false, nil
+	return ctrl.Result{RequeueAfter: recheck}, nil
 }
 
 // observe asks the runtime for the newest instances of the requested containers.
@@ -263,18 +257,8 @@ func (r *reconciler) observe(ctx context.Context, request *appsv1beta1.Container
 			return snapshot, fmt.Errorf("asking for container %s: %w", name, err)
 		}
 		snapshot.Instances[name] = restart.Instance{
-			ID: runtime + "://" + container.ID, State: stateOf(status.State), Started: status.Started, ExitCode: status.ExitCode,
+			ID: runtime + "://" + container.ID, Running: status.Running, Exited: status.Exited, Started: status.Started, ExitCode: status.ExitCode,
 		}
 	}
 	return snapshot, nil
-}
-
-func stateOf(state cri.State) restart.State {
-	switch state {
-	case cri.Running:
-		return restart.Running
-	case cri.Exited:
-		return restart.Exited
-	}
-	return restart.Starting
 }

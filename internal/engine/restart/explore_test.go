@@ -65,8 +65,11 @@ func (s *small) steps(t *testing.T) []step {
 	var all []step
 	queue := Queue(s.requests[:])
 	for _, waiting := range queue[min(1, len(queue)):] {
-		if status, changed := Waiting(waiting); changed {
-			all = append(all, step{"wait " + waiting.Name, func(c *small) *small { c.named(waiting.Name).Status = *status; return c }})
+		if waiting.Status.Phase == "" {
+			all = append(all, step{"wait " + waiting.Name, func(c *small) *small {
+				c.named(waiting.Name).Status.Phase = v1beta1.RecreatePending
+				return c
+			}})
 		}
 	}
 	if len(queue) > 0 {
@@ -74,7 +77,7 @@ func (s *small) steps(t *testing.T) []step {
 	}
 	for name, instance := range s.runs {
 		switch {
-		case instance.State == Exited:
+		case instance.Exited:
 			all = append(all, step{"kubelet starts " + name, func(c *small) *small {
 				c.next++
 				c.start(name, fmt.Sprintf("%s-%d", name, c.next))
@@ -83,7 +86,7 @@ func (s *small) steps(t *testing.T) []step {
 		case !StatusOf(s.pod, name).Ready:
 			all = append(all, step{name + " becomes ready", func(c *small) *small { c.ready(name, true); return c }})
 		}
-		if instance.State == Running && s.crashes > 0 {
+		if instance.Running && s.crashes > 0 {
 			all = append(all, step{name + " crashes", func(c *small) *small { c.crashes--; c.exit(name, 1); return c }})
 		}
 	}

@@ -55,14 +55,6 @@ func StatusOf(pod *corev1.Pod, name string) *corev1.ContainerStatus {
 	return nil
 }
 
-// Deadline is when a request has to be over; zero without a limit.
-func Deadline(r *appsv1beta1.ContainerRecreateRequest) time.Time {
-	if r.Spec.ActiveDeadlineSeconds == nil {
-		return time.Time{}
-	}
-	return r.CreationTimestamp.Add(planning.Seconds(*r.Spec.ActiveDeadlineSeconds))
-}
-
 func overdue(r *appsv1beta1.ContainerRecreateRequest, s Snapshot) bool {
 	limit := r.Spec.ActiveDeadlineSeconds
 	return limit != nil && s.left(planning.Seconds(*limit), r.CreationTimestamp.Time, s.Known) <= 0
@@ -135,7 +127,7 @@ func ready(pod *corev1.Pod, name, id string) bool {
 // has not ended. The rules of its container come before the policy.
 func staysDown(pod *corev1.Pod, name string, instance Instance) corev1.RestartPolicy {
 	container, policy := Find(pod, name)
-	if instance.State != Exited || container != nil && restartedByRule(container, instance.ExitCode) {
+	if !instance.Exited || container != nil && restartedByRule(container, instance.ExitCode) {
 		return ""
 	}
 	if policy == corev1.RestartPolicyNever || policy == corev1.RestartPolicyOnFailure && instance.ExitCode == 0 {
@@ -153,7 +145,7 @@ func EndedForGood(pod *corev1.Pod) bool {
 // IsOver says that a container has ended without a successor.
 func IsOver(pod *corev1.Pod, status *corev1.ContainerStatus) bool {
 	ended := status.State.Terminated
-	return ended != nil && staysDown(pod, status.Name, Instance{State: Exited, ExitCode: ended.ExitCode}) != ""
+	return ended != nil && staysDown(pod, status.Name, Instance{Exited: true, ExitCode: ended.ExitCode}) != ""
 }
 
 // restartedByRule says whether the kubelet restarts a container after this exit code, by its first

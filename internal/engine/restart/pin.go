@@ -41,6 +41,15 @@ func Pinned(r *appsv1beta1.ContainerRecreateRequest, pod *corev1.Pod) bool {
 	return err == nil && hmac.Equal([]byte(pin), []byte(Pin(key, r, pod)))
 }
 
+// HookOf is the hook of a container before it stops; nil without one.
+func HookOf(container *corev1.Container) *appsv1beta1.ProbeHandler {
+	if container.Lifecycle == nil || container.Lifecycle.PreStop == nil {
+		return nil
+	}
+	hook := container.Lifecycle.PreStop
+	return &appsv1beta1.ProbeHandler{Exec: hook.Exec, HTTPGet: hook.HTTPGet, TCPSocket: hook.TCPSocket, Sleep: hook.Sleep}
+}
+
 // Fill replaces the pin by the pod's data.
 func Fill(r *appsv1beta1.ContainerRecreateRequest, pod *corev1.Pod, virtual bool) {
 	for i := range r.Spec.Containers {
@@ -51,12 +60,8 @@ func Fill(r *appsv1beta1.ContainerRecreateRequest, pod *corev1.Pod, virtual bool
 			continue // Pinned has found them
 		}
 		c.StatusContext = &appsv1beta1.ContainerRecreateRequestContainerContext{ContainerID: status.ContainerID, RestartCount: status.RestartCount}
-		if of.Lifecycle != nil && of.Lifecycle.PreStop != nil {
-			hook := of.Lifecycle.PreStop
-			c.PreStop = &appsv1beta1.ProbeHandler{Exec: hook.Exec, HTTPGet: hook.HTTPGet, TCPSocket: hook.TCPSocket, Sleep: hook.Sleep}
-			if hook.HTTPGet != nil {
-				c.Ports = of.Ports
-			}
+		if c.PreStop = HookOf(of); c.PreStop != nil && c.PreStop.HTTPGet != nil {
+			c.Ports = of.Ports
 		}
 	}
 	if r.Spec.Strategy == nil {

@@ -44,13 +44,3 @@ func rank(phase appsv1beta1.ContainerRecreateRequestPhase) int {
 		return 2
 	}
 }
-
-// Waiting is the status of a request behind another one; changed: the request has another one.
-func Waiting(r *appsv1beta1.ContainerRecreateRequest) (status *appsv1beta1.ContainerRecreateRequestStatus, changed bool) {
-	status = r.Status.DeepCopy()
-	if status.Phase != "" {
-		return status, false
-	}
-	status.Phase = appsv1beta1.RecreatePending
-	return status, true
-}

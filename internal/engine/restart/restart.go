@@ -36,21 +36,12 @@ func Terminates(r *appsv1beta1.ContainerRecreateRequest) bool {
 	return owner != nil && owner.Kind == "Pod" && r.Name == TerminationPrefix+string(owner.UID)
 }
 
-// State is the state of a container's instance.
-type State string
-
-// The states of instances.
-const (
-	Starting State = "Starting"
-	Running  State = "Running"
-	Exited   State = "Exited"
-)
-
 // Instance is the newest instance of a container, as the runtime knows it.
 type Instance struct {
 	// ID has the name of the runtime before it, as in the status of pods.
-	ID    string
-	State State
+	ID string
+	// Running and Exited are its state; neither before its start.
+	Running, Exited bool
 	// Started is when it was started; zero before.
 	Started time.Time
 	// ExitCode is an ended instance's.
@@ -198,27 +189,27 @@ func (d *Decision) look(
 	instance, found := s.Instances[c.Name]
 	replaced := found && replaced(r, c, state.ContainerID, instance)
 	if found {
-		state.IsKilled = state.ContainerID != "" && (replaced || instance.State == Exited)
+		state.IsKilled = state.ContainerID != "" && (replaced || instance.Exited)
 	}
 	switch policy := staysDown(s.Pod, c.Name, instance); {
 	case policy != "":
 		state.Message = fmt.Sprintf("the container has ended with code %d, and restartPolicy %s does not start it again", instance.ExitCode, policy)
 		return down(r, state)
-	case instance.State != Running && podstate.Finished(s.Pod):
+	case !instance.Running && podstate.Finished(s.Pod):
 		// As by eviction: the pod stays as an object, whatever its restart policy, and so may its containers.
 		state.Message = fmt.Sprintf("the pod has ended (%s), and does not start the container again", s.Pod.Status.Phase)
 		return down(r, state)
 	case !found:
 		state.Message = "not found container on Node"
 		return state
-	case instance.State == Exited:
+	case instance.Exited:
 		state.Phase = appsv1beta1.RecreateRecreating
 		return state
 	case !replaced:
 		return state
 	}
 	state.Phase = appsv1beta1.RecreateRecreating
-	if instance.State != Running || !ready(s.Pod, c.Name, instance.ID) {
+	if !instance.Running || !ready(s.Pod, c.Name, instance.ID) {
 		state.Message = "the new instance is not ready"
 		return state
 	}
@@ -247,8 +238,8 @@ func down(
 // runtime takes the order and does nothing.
 func (d *Decision) stop(r *appsv1beta1.ContainerRecreateRequest, i int, s Snapshot) {
 	c := r.Spec.Containers[i]
-	instance, found := s.Instances[c.Name]
-	if !found || instance.State == Starting {
+	instance := s.Instances[c.Name]
+	if !instance.Running && !instance.Exited {
 		return
 	}
 	d.Status.ContainerRecreateStates[i].ContainerID = instance.ID

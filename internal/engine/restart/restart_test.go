@@ -46,7 +46,7 @@ func newSimulation(names ...string) *simulation {
 
 // start has the kubelet start an instance, which is not ready yet.
 func (w *simulation) start(name, instance string) {
-	w.runs[name] = Instance{ID: id(instance), State: Running, Started: w.now}
+	w.runs[name] = Instance{ID: id(instance), Running: true, Started: w.now}
 	status := StatusOf(w.pod, name)
 	if status == nil {
 		w.pod.Status.ContainerStatuses = append(w.pod.Status.ContainerStatuses, corev1.ContainerStatus{Name: name})
@@ -62,7 +62,7 @@ func (w *simulation) ready(name string, is bool) { StatusOf(w.pod, name).Ready =
 
 func (w *simulation) exit(name string, code int32) {
 	instance := w.runs[name]
-	instance.State, instance.ExitCode = Exited, code
+	instance.Running, instance.Exited, instance.ExitCode = false, true, code
 	w.runs[name] = instance
 	StatusOf(w.pod, name).Ready = false
 }
@@ -342,14 +342,14 @@ func TestAnInstanceThatHasNotBeenStartedIsNotStoppedYet(t *testing.T) {
 	r.Spec.Strategy.ForceRecreate = true
 	w.start("app", "app-1")
 	created := w.runs["app"]
-	created.State = Starting
+	created.Running = false
 	w.runs["app"] = created
 	w.settle(t, r)
 	w.expect(t, r, v1beta1.RecreateRecreating, "app Pending")
 	if d := Plan(r, w.snapshot()); d.RecheckAfter < time.Second {
 		t.Errorf("it looks again after %s: the runtime would be asked without end", d.RecheckAfter)
 	}
-	created.State = Running
+	created.Running = true
 	w.runs["app"] = created
 	w.settle(t, r)
 	w.expect(t, r, v1beta1.RecreateRecreating, "app Recreating killed", "app-1")
@@ -461,7 +461,7 @@ func TestAPodThatHasEndedStartsNothingAgain(t *testing.T) {
 			func(w *simulation) { delete(w.runs, "app") }, "Completed: app Failed", "Completed: app Succeeded",
 		},
 		"its container was never started": {
-			func(w *simulation) { w.runs["app"] = Instance{ID: id("app-1"), State: Starting} }, "Completed: app Failed", "Completed: app Succeeded",
+			func(w *simulation) { w.runs["app"] = Instance{ID: id("app-1")} }, "Completed: app Failed", "Completed: app Succeeded",
 		},
 		// The sidecar terminator gives a pod its phase before it stops what is left.
 		"its container still runs": {
@@ -511,7 +511,7 @@ func TestASidecarOfTheInitContainersIsRestarted(t *testing.T) {
 	w := newSimulation("app")
 	w.pod.Spec.InitContainers = []corev1.Container{{Name: "mesh", RestartPolicy: ptr.To(corev1.ContainerRestartPolicyAlways)}, {Name: "once"}}
 	w.pod.Status.InitContainerStatuses = []corev1.ContainerStatus{{Name: "mesh", ContainerID: id("mesh-0"), Ready: true}}
-	w.runs["mesh"] = Instance{ID: id("mesh-0"), State: Running, Started: start}
+	w.runs["mesh"] = Instance{ID: id("mesh-0"), Running: true, Started: start}
 	w.pod.Spec.RestartPolicy = corev1.RestartPolicyNever
 	r := w.request("restart", "mesh")
 	w.settle(t, r)
@@ -597,11 +597,5 @@ func TestQueue(t *testing.T) {
 	}
 	if want := []string{"begun", "pending", "older", "new-a", "new-b"}; !slices.Equal(names, want) {
 		t.Errorf("%v, want %v", names, want)
-	}
-	if status, changed := Waiting(at("x", 0, "")); !changed || status.Phase != v1beta1.RecreatePending {
-		t.Errorf("waiting: %+v, %v", status, changed)
-	}
-	if _, changed := Waiting(at("x", 0, v1beta1.RecreateRecreating)); changed {
-		t.Error("a request that has begun is told to wait")
 	}
 }

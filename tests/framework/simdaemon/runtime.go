@@ -67,9 +67,9 @@ func (s *Runtime) containers(ctx context.Context) ([]container, error) {
 			if !started {
 				continue
 			}
-			of := container{cri.Container{ID: id, Name: status.Name, Attempt: uint32(status.RestartCount), State: cri.Exited}, pod}
+			of := container{cri.Container{ID: id, Name: status.Name, Attempt: uint32(status.RestartCount), Exited: true}, pod}
 			if status.State.Running != nil {
-				of.State, of.Created = cri.Running, status.State.Running.StartedAt.Time
+				of.Running, of.Exited, of.Created = true, false, status.State.Running.StartedAt.Time
 			}
 			all = append(all, of)
 		}
@@ -101,7 +101,7 @@ func (s *Runtime) StopContainer(ctx context.Context, id string, _ time.Duration)
 	if err != nil {
 		return err
 	}
-	if of.State == cri.Running {
+	if of.Running {
 		if err := s.Nodes.KillContainer(of.pod.Namespace, of.pod.Name, of.Name, s.ExitCode); err != nil {
 			return err
 		}
@@ -110,7 +110,7 @@ func (s *Runtime) StopContainer(ctx context.Context, id string, _ time.Duration)
 	defer tick.Stop()
 	for {
 		is, err := s.ContainerStatus(ctx, id)
-		if errors.Is(err, cri.ErrNotFound) || err == nil && is.State != cri.Running {
+		if errors.Is(err, cri.ErrNotFound) || err == nil && !is.Running {
 			return nil
 		}
 		select {

@@ -115,9 +115,7 @@ func (r *Runtime) AddPod(pod Pod, containers ...cri.ContainerStatus) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, status := range containers {
-		if status.State == "" {
-			status.State = cri.Running
-		}
+		status.Running = !status.Exited
 		r.containers = append(r.containers, container{status, pod})
 	}
 }
@@ -213,13 +211,14 @@ func (r *Runtime) StopContainer(ctx context.Context, id string, grace time.Durat
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	at, err := r.find(id)
-	if err != nil || r.containers[at].State == cri.Exited {
+	if err != nil || r.containers[at].Exited {
 		return err
 	}
-	r.containers[at].State = cri.Exited
+	r.containers[at].Running, r.containers[at].Exited = false, true
 	if r.Restart {
 		next := r.containers[at]
-		next.ID, next.Attempt, next.State = fmt.Sprintf("%s-%d", id, next.Attempt+1), next.Attempt+1, cri.Running
+		next.ID, next.Attempt = fmt.Sprintf("%s-%d", id, next.Attempt+1), next.Attempt+1
+		next.Running, next.Exited = true, false
 		next.Created, next.Started = time.Now(), time.Now()
 		r.containers = append(r.containers, next)
 	}
