@@ -28,7 +28,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
@@ -131,7 +130,7 @@ func New(server *rest.Config, o Options, runtime cri.Runtime, metrics *host.Metr
 	ready := &readiness{}
 	mgr, err := ctrl.NewManager(server, ctrl.Options{
 		Scheme: types,
-		Cache:  cacheOf(o.Node),
+		Cache:  cache.Options{DefaultTransform: cache.TransformStripManagedFields(), ByObject: byNode(o.Node)},
 		// Secrets are asked for one by one, when an image is pulled.
 		Client:                  client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{&corev1.Secret{}}}},
 		Metrics:                 metricsserver.Options{BindAddress: o.Address, ExtraHandlers: ready.handlers()},
@@ -157,21 +156,6 @@ func New(server *rest.Config, o Options, runtime cri.Runtime, metrics *host.Metr
 		return nil, fmt.Errorf("adding the readiness check: %w", err)
 	}
 	return mgr, nil
-}
-
-// cacheOf limits the cache to the node's objects. Kinds not listed here must not be read
-// through it.
-func cacheOf(node string) cache.Options {
-	options := cache.Options{
-		DefaultTransform: cache.TransformStripManagedFields(),
-		ByObject: map[client.Object]cache.ByObject{
-			&corev1.Pod{}: {Field: fields.OneTermEqualSelector("spec.nodeName", node)},
-		},
-	}
-	for object, of := range byNode(node) {
-		options.ByObject[object] = of
-	}
-	return options
 }
 
 // readiness tells if the daemon can work.

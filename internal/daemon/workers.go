@@ -4,6 +4,7 @@
 package daemon
 
 import (
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -33,9 +34,11 @@ func workers(o Options) []host.Worker {
 	return all
 }
 
-// byNode are the kinds watched beside pods, limited to the node's objects.
+// byNode are the kinds that are watched, limited to the node's objects. Others must not be
+// read through the cache.
 func byNode(node string) map[client.Object]cache.ByObject {
 	kinds := map[client.Object]cache.ByObject{
+		&corev1.Pod{}:                {Field: fields.OneTermEqualSelector("spec.nodeName", node)},
 		&appsv1beta1.NodeImage{}:     {Field: fields.OneTermEqualSelector("metadata.name", node)},
 		&appsv1alpha1.NodePodProbe{}: {Field: fields.OneTermEqualSelector("metadata.name", node)},
 	}

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"time"
 
+	"golang.org/x/time/rate"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -27,30 +28,13 @@ const (
 	spacing = 2 * time.Second
 )
 
-// Writes are when the status of an object of the node was written last. The zero value: it was not. It is for one goroutine.
-type Writes struct{ at []time.Time }
-
-// Wait is how long the next write has to wait.
-func (w *Writes) Wait(now time.Time) time.Duration {
-	if len(w.at) < burst {
-		return 0
-	}
-	return max(w.at[0].Add(burst*spacing).Sub(now), 0)
-}
-
-// Note notes a write.
-func (w *Writes) Note(now time.Time) {
-	w.at = append(w.at, now)
-	w.at = w.at[max(len(w.at)-burst, 0):]
-}
-
 // Keeper keeps the object with the node's name: a feature reads there what is wanted, and writes what has come of it.
 type Keeper struct {
 	Host
 	// Client reads the objects of the node and writes.
 	Client client.Client
-	// Writes are of the status.
-	Writes Writes
+	// Writes limits those of the status.
+	Writes *rate.Limiter
 	object client.Object
 	events chan event.GenericEvent
 }
@@ -58,7 +42,9 @@ type Keeper struct {
 // NewKeeper returns the keeper of the object of a kind.
 func NewKeeper(h Host, c client.Client, kind client.Object) *Keeper {
 	kind.SetName(h.Node)
-	return &Keeper{Host: h, Client: c, object: kind, events: make(chan event.GenericEvent, 1)}
+	return &Keeper{
+		Host: h, Client: c, Writes: rate.NewLimiter(rate.Every(spacing), burst), object: kind, events: make(chan event.GenericEvent, 1),
+	}
 }
 
 // Enqueue adds the object to the queue after changes on the node. It never blocks: calls before an earlier event is
@@ -103,7 +89,10 @@ func (k *Keeper) Read(ctx context.Context, into client.Object) (there bool, err 
 // Write writes fields of the status, tied to the version they were decided on. When it is too early, or there is a newer version, it says
 // when to come back.
 func (k *Keeper) Write(ctx context.Context, stored client.Object, status map[string]any) (written bool, result reconcile.Result, err error) {
-	if wait := k.Writes.Wait(k.Clock.Now()); wait > 0 {
+	now := k.Clock.Now()
+	turn := k.Writes.ReserveN(now, 1)
+	if wait := turn.DelayFrom(now); wait > 0 {
+		turn.CancelAt(now)
 		return false, reconcile.Result{RequeueAfter: wait}, nil
 	}
 	body, err := json.Marshal(map[string]any{
@@ -119,7 +108,6 @@ func (k *Keeper) Write(ctx context.Context, stored client.Object, status map[str
 	if err != nil {
 		return false, reconcile.Result{}, fmt.Errorf("writing the status: %w", err)
 	}
-	k.Writes.Note(k.Clock.Now())
 	ctrl.LoggerFrom(ctx).V(1).Info("Status written")
 	return true, reconcile.Result{}, nil
 }

@@ -4,6 +4,7 @@
 package imagepuller
 
 import (
+	"cmp"
 	"encoding/base64"
 	"encoding/json"
 	"path"
@@ -46,10 +47,7 @@ func credentialsFor(image string, secrets []*corev1.Secret) []cri.Credentials {
 		}
 	}
 	slices.SortStableFunc(matches, func(a, b match) int {
-		if a.length != b.length {
-			return b.length - a.length
-		}
-		return strings.Compare(a.of.Username, b.of.Username)
+		return cmp.Or(b.length-a.length, strings.Compare(a.of.Username, b.of.Username))
 	})
 	var all []cri.Credentials
 	for _, m := range matches {
@@ -61,20 +59,15 @@ func credentialsFor(image string, secrets []*corev1.Secret) []cri.Credentials {
 }
 
 func entriesOf(secret *corev1.Secret) map[string]entry {
+	var config struct {
+		Auths map[string]entry `json:"auths"`
+	}
 	if text, ok := secret.Data[corev1.DockerConfigJsonKey]; ok {
-		var config struct {
-			Auths map[string]entry `json:"auths"`
-		}
-		if json.Unmarshal(text, &config) == nil {
-			return config.Auths
-		}
-		return nil
+		_ = json.Unmarshal(text, &config) // what is not readable is not there
+	} else {
+		_ = json.Unmarshal(secret.Data[corev1.DockerConfigKey], &config.Auths)
 	}
-	var entries map[string]entry
-	if text, ok := secret.Data[corev1.DockerConfigKey]; !ok || json.Unmarshal(text, &entries) != nil {
-		return nil
-	}
-	return entries
+	return config.Auths
 }
 
 // matchesRegistry matches a Secret's key with a repository and returns the length of its

@@ -33,8 +33,6 @@ const (
 	// pluginOutput and pluginErrors limit its two outputs, in bytes. Longer answers fail.
 	pluginOutput = 1 << 20
 	pluginErrors = 2 << 10
-	// maxConfiguration limits the configuration, in bytes.
-	maxConfiguration = 1 << 20
 	// pluginGroup is the API group of plugins, configurationGroup of their configuration.
 	pluginGroup        = "credentialprovider.kubelet.k8s.io"
 	configurationGroup = "kubelet.config.k8s.io"
@@ -131,17 +129,10 @@ func (p *plugins) configured() ([]provider, error) {
 	failed := func(err error) ([]provider, error) {
 		return nil, fmt.Errorf("the configuration of credential providers, %s: %w", filepath.Base(p.file), err)
 	}
-	about, err := os.Stat(p.file)
+	text, err := os.ReadFile(p.file)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, nil
 	}
-	if err != nil {
-		return failed(err)
-	}
-	if about.Size() > maxConfiguration {
-		return failed(fmt.Errorf("%w: it has more than %d KiB", errPlugin, maxConfiguration>>10))
-	}
-	text, err := os.ReadFile(p.file)
 	if err != nil {
 		return failed(err)
 	}

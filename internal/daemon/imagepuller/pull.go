@@ -248,7 +248,8 @@ func pullWith(ctx context.Context, runtime cri.Runtime, pull cri.Pull, all []cri
 // read reads the Secrets for a pull: copies of its namespace's in the daemon's own.
 func (p *puller) read(ctx context.Context, t task) []*corev1.Secret {
 	var secrets []*corev1.Secret
-	for _, name := range p.secretsOf(t) {
+	names, owners := p.listed(t)
+	for _, name := range names {
 		if name.Namespace != p.Namespace {
 			continue
 		}
@@ -257,7 +258,7 @@ func (p *puller) read(ctx context.Context, t task) []*corev1.Secret {
 			ctrl.Log.WithName("imagepuller").V(1).Info("A Secret for pulling cannot be read; going on without it", "secret", name.Name, "err", err.Error())
 			continue
 		}
-		if p.serves(secret, t) {
+		if p.serves(secret, t.Namespace, owners) {
 			secrets = append(secrets, secret)
 		}
 	}
@@ -266,15 +267,14 @@ func (p *puller) read(ctx context.Context, t task) []*corev1.Secret {
 
 // serves is true if a Secret is for a pull. Originals serve jobs of the daemon's namespace
 // and tags written by hand. A tag of v0.4.0 may have jobs of several namespaces.
-func (p *puller) serves(secret *corev1.Secret, t task) bool {
+func (p *puller) serves(secret *corev1.Secret, namespace string, owners []corev1.ObjectReference) bool {
 	of, _, copied := strings.Cut(secret.Annotations[image.AnnotationSource], "/")
 	if !copied {
 		of = p.Namespace
 	}
-	if t.Namespace != "" {
-		return of == t.Namespace
+	if namespace != "" {
+		return of == namespace
 	}
-	owners := p.ownersOf(t)
 	return len(owners) == 0 && !copied || slices.ContainsFunc(owners, func(o corev1.ObjectReference) bool { return o.Namespace == of })
 }
 
@@ -289,7 +289,8 @@ func (p *puller) emit(t task, took time.Duration, err error) {
 	}
 	note := short(fmt.Sprintf("node %s gave up pulling %s: %s", p.Node, name, err), longestNote)
 	p.Events.Eventf(list, nil, corev1.EventTypeWarning, "PullImageFailed", "Pull", "%s", note)
-	for _, owner := range p.ownersOf(t) {
+	_, owners := p.listed(t)
+	for _, owner := range owners {
 		p.Events.Eventf(&owner, nil, corev1.EventTypeWarning, "PullImageFailed", "Pull", "%s", note)
 	}
 }

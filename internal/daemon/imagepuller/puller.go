@@ -192,18 +192,11 @@ func (p *puller) begin(ctx context.Context, t task, before *v1beta1.ImageTagStat
 	go p.run(ctx, t)
 }
 
-// secretsOf are the list's Secrets for a round now.
-func (p *puller) secretsOf(t task) []v1beta1.ImagePullSecret {
+// listed are the list's Secrets and jobs for a round now.
+func (p *puller) listed(t task) ([]v1beta1.ImagePullSecret, []corev1.ObjectReference) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return t.round.secrets
-}
-
-// ownersOf are the jobs of a round now.
-func (p *puller) ownersOf(t task) []corev1.ObjectReference {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return t.round.owners
+	return t.round.secrets, t.round.owners
 }
 
 // statusOf is the wanted status: own rounds as known here, others as stored.

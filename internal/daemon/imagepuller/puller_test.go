@@ -16,6 +16,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/time/rate"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
@@ -107,7 +108,7 @@ func (d *daemon) until(what string, ok func(v1beta1.NodeImageStatus) bool) v1bet
 	d.t.Helper()
 	deadline := time.Now().Add(time.Minute)
 	for {
-		d.p.Writes = host.Writes{} // the test does not wait for the spacing of writes
+		d.p.Writes.SetLimit(rate.Inf) // the test does not wait for the spacing of writes
 		if _, err := d.p.Reconcile(d.lifetime, reconcile.Request{NamespacedName: client.ObjectKey{Name: "n1"}}); err != nil {
 			d.t.Fatal(err)
 		}
