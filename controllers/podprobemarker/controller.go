@@ -58,17 +58,18 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	defer pass.End()
 
 	spec := plan.Parse(marker)
-	snapshot, wait, err := r.observe(ctx, pass, spec)
+	snapshot, err := r.observe(ctx, pass, spec)
 	if err != nil {
 		return r.NotObserved(ctx, pass.Stored, err, appsv1alpha1.PodProbeMarkerStalled)
 	}
 	todo := plan.Plan(spec, snapshot)
-	remember(pass).waits = todo.Waits
+	known := remember(pass)
+	known.waits = todo.Waits
 	outcome := pass.Apply(ctx, marker, todo.Plan)
 	if _, refused := outcome.Failed(plan.StepRelease); todo.Releases() && !refused {
 		return pass.Finish(nil) // it is gone, or about to be
 	}
-	pass.LookAgain(wait)
+	pass.LookAgain(r.look(ctx, known, &snapshot, todo.Silent))
 	status := plan.Status(spec, snapshot, todo, outcome)
 	return pass.Report(ctx, marker, workload.Report{
 		Status: status, Urgent: plan.Urgent(&marker.Status, &status), Action: "Probe", Events: plan.Events(&marker.Status, &status),

@@ -34,9 +34,10 @@ const (
 type view struct {
 	generation int64
 	since      time.Time
-	looked     time.Time
-	silent     bool
-	daemon     string
+	// next is when to look at the daemon again.
+	next   time.Time
+	silent bool
+	daemon string
 	// waits of the last decision.
 	waits plan.Waits
 }
@@ -49,26 +50,26 @@ func remember(pass *workload.Pass) *view {
 // Marks on pods do not wait: NodePodProbe's controller writes them node by node.
 const gather = time.Second
 
-// observe reads a marker's pods and their nodes' results. It returns when to look at the daemon again.
-func (r *Reconciler) observe(ctx context.Context, pass *workload.Pass, spec *plan.Spec) (plan.Snapshot, time.Duration, error) {
+// observe reads a marker's pods and their nodes' results.
+func (r *Reconciler) observe(ctx context.Context, pass *workload.Pass, spec *plan.Spec) (plan.Snapshot, error) {
 	snapshot := plan.Snapshot{Now: r.Clock.Now(), Off: r.off}
 	if spec.Marker == nil || r.off != "" {
-		return snapshot, 0, nil
+		return snapshot, nil
 	}
 	if err := r.follow(ctx); err != nil {
-		return snapshot, 0, err
+		return snapshot, err
 	}
 	if spec.Marker.Deleting {
 		carried, err := r.List(ctx, plan.KindNodePodProbe(), client.MatchingFields{byMarker: client.ObjectKeyFromObject(spec.Object).String()})
 		if err != nil {
-			return snapshot, 0, err
+			return snapshot, err
 		}
 		for i := range carried {
 			snapshot.Carried = append(snapshot.Carried, carried[i].GetName())
 		}
 		slices.Sort(snapshot.Carried)
 		snapshot.Waits = remember(pass).waits
-		return snapshot, 0, nil
+		return snapshot, nil
 	}
 	known := remember(pass)
 	if known.since.IsZero() || known.generation != spec.Object.Generation {
@@ -77,14 +78,12 @@ func (r *Reconciler) observe(ctx context.Context, pass *workload.Pass, spec *pla
 	snapshot.Since, snapshot.Waits = known.since, known.waits
 	var err error
 	if snapshot.Nodes, err = r.nodes(ctx, spec); err != nil {
-		return snapshot, 0, err
+		return snapshot, err
 	}
 	if snapshot.Others, err = r.others(ctx, spec); err != nil {
-		return snapshot, 0, err
+		return snapshot, err
 	}
-	snapshot.OverdueNodes = plan.OverdueNodes(spec, snapshot)
-	wait := r.look(ctx, known, &snapshot)
-	return snapshot, wait, nil
+	return snapshot, nil
 }
 
 // nodes returns the nodes with chosen pods, sorted by name.
@@ -136,43 +135,29 @@ func (r *Reconciler) readList(ctx context.Context, spec *plan.Spec, of *plan.Nod
 	for i := range of.Pods {
 		pods[string(of.Pods[i].Object.UID)] = &of.Pods[i]
 	}
-	each := func(entries []any, list string, take func(*plan.Pod, string, map[string]any) error) error {
-		for _, e := range entries {
-			entry, _ := e.(map[string]any)
-			uid, _ := entry["uid"].(string)
-			pod := pods[uid]
-			if pod == nil {
-				continue
-			}
-			items, _ := entry[list].([]any)
-			for _, i := range items {
-				item, _ := i.(map[string]any)
-				key, _ := item["name"].(string)
-				if marker, _, ok := probing.SplitKey(key); !ok || marker != spec.Marker.Name {
-					continue
-				}
-				if err := take(pod, key, item); err != nil {
-					return err
-				}
-			}
+	mine := func(entry, item map[string]any) (*plan.Pod, string) {
+		uid, _ := entry["uid"].(string)
+		key, _ := item["name"].(string)
+		if marker, _, ok := probing.SplitKey(key); !ok || marker != spec.Marker.Name {
+			return nil, ""
 		}
-		return nil
+		return pods[uid], key
 	}
-	err = each(listOf(stored, "spec", "podProbes"), "probes", func(pod *plan.Pod, key string, _ map[string]any) error {
-		pod.Asked = append(pod.Asked, key)
-		return nil
-	})
-	if err != nil {
-		return err
-	}
-	return each(listOf(stored, "status", "podProbeStatuses"), "probeStates", func(pod *plan.Pod, _ string, item map[string]any) error {
-		result := appsv1alpha1.ContainerProbeState{}
-		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(item, &result); err != nil {
-			return fmt.Errorf("decoding the status of the NodePodProbe of %s: %w", of.Name, err)
+	for entry, item := range itemsOf(stored, "probes", "spec", "podProbes") {
+		if pod, key := mine(entry, item); pod != nil {
+			pod.Asked = append(pod.Asked, key)
 		}
-		pod.Results = append(pod.Results, result)
-		return nil
-	})
+	}
+	for entry, item := range itemsOf(stored, "probeStates", "status", "podProbeStatuses") {
+		if pod, _ := mine(entry, item); pod != nil {
+			result := appsv1alpha1.ContainerProbeState{}
+			if err := runtime.DefaultUnstructuredConverter.FromUnstructured(item, &result); err != nil {
+				return fmt.Errorf("decoding the status of the NodePodProbe of %s: %w", of.Name, err)
+			}
+			pod.Results = append(pod.Results, result)
+		}
+	}
+	return nil
 }
 
 // others are the other markers of the namespace.
@@ -193,43 +178,34 @@ func (r *Reconciler) others(ctx context.Context, spec *plan.Spec) ([]*probing.Ma
 	return others, nil
 }
 
-// look checks the node daemon if needed, and returns the next time. It does not report unknown causes.
-func (r *Reconciler) look(ctx context.Context, known *view, s *plan.Snapshot) time.Duration {
-	real := slices.IndexFunc(s.Nodes, func(n plan.Node) bool { return !n.Virtual })
-	silent := len(s.OverdueNodes) > 0
-	if real < 0 {
+// look checks the node daemon if needed, and returns the next time. silent are the nodes with overdue results. It does
+// not report unknown causes.
+func (r *Reconciler) look(ctx context.Context, known *view, s *plan.Snapshot, silent []string) time.Duration {
+	if !slices.ContainsFunc(s.Nodes, func(n plan.Node) bool { return !n.Virtual }) {
 		*known = view{generation: known.generation, since: known.since, waits: known.waits}
 		return 0
 	}
-	every := daemonInterval
-	if silent || known.daemon != "" {
-		every = silentInterval
+	if known.next.IsZero() {
+		known.next = known.since.Add(silentInterval)
 	}
-	due := known.since.Add(silentInterval)
-	if silent && !known.silent {
-		due = s.Now
-	} else if !known.looked.IsZero() {
-		due = known.looked.Add(every)
-	}
-	if due.After(s.Now) {
-		s.Daemon = known.daemon
-		return due.Sub(s.Now)
-	}
-	var err error
-	known.looked, known.silent = s.Now, silent
-	if silent {
-		known.daemon, err = r.silence(ctx, s.OverdueNodes[0])
-	} else {
-		known.daemon, err = r.absence(ctx)
-	}
-	if err != nil {
-		ctrl.LoggerFrom(ctx).Info("Looking at the node daemon failed", "err", err.Error())
+	if len(silent) > 0 && !known.silent || !known.next.After(s.Now) {
+		var err error
+		known.silent = len(silent) > 0
+		if known.silent {
+			known.daemon, err = r.silence(ctx, silent[0])
+		} else {
+			known.daemon, err = r.absence(ctx)
+		}
+		if err != nil {
+			ctrl.LoggerFrom(ctx).Info("Looking at the node daemon failed", "err", err.Error())
+		}
+		known.next = s.Now.Add(daemonInterval)
+		if known.daemon != "" {
+			known.next = s.Now.Add(silentInterval)
+		}
 	}
 	s.Daemon = known.daemon
-	if silent || s.Daemon != "" {
-		return silentInterval
-	}
-	return daemonInterval
+	return known.next.Sub(s.Now)
 }
 
 // silence says why a node may say nothing.

@@ -5,11 +5,13 @@ package podprobemarker
 
 import (
 	"context"
+	"iter"
 	"maps"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kruise-operator/kruise-operator/controllers/podprobemarker/plan"
@@ -29,24 +31,15 @@ func markersIn(_ context.Context, object client.Object) []types.NamespacedName {
 	if !ok {
 		return nil
 	}
-	seen := map[types.NamespacedName]bool{}
-	var names []types.NamespacedName
-	for _, entry := range listOf(stored, "spec", "podProbes") {
-		pod, _ := entry.(map[string]any)
+	names := sets.New[types.NamespacedName]()
+	for pod, probe := range itemsOf(stored, "probes", "spec", "podProbes") {
 		namespace, _ := pod["namespace"].(string)
-		probes, _ := pod["probes"].([]any)
-		for _, p := range probes {
-			probe, _ := p.(map[string]any)
-			key, _ := probe["name"].(string)
-			marker, _, ok := probing.SplitKey(key)
-			name := types.NamespacedName{Namespace: namespace, Name: marker}
-			if ok && !seen[name] {
-				seen[name] = true
-				names = append(names, name)
-			}
+		key, _ := probe["name"].(string)
+		if marker, _, ok := probing.SplitKey(key); ok {
+			names.Insert(types.NamespacedName{Namespace: namespace, Name: marker})
 		}
 	}
-	return names
+	return names.UnsortedList()
 }
 
 // byMarker indexes NodePodProbes by their markers.
@@ -62,8 +55,19 @@ func index(ctx context.Context, indexer client.FieldIndexer) error {
 	})
 }
 
-func listOf(stored *unstructured.Unstructured, path ...string) []any {
+// itemsOf are the items in a list of each pod of a NodePodProbe, with their pods.
+func itemsOf(stored *unstructured.Unstructured, list string, path ...string) iter.Seq2[map[string]any, map[string]any] {
 	value, _, _ := unstructured.NestedFieldNoCopy(stored.Object, path...)
-	list, _ := value.([]any)
-	return list
+	pods, _ := value.([]any)
+	return func(yield func(pod, item map[string]any) bool) {
+		for _, entry := range pods {
+			pod, _ := entry.(map[string]any)
+			items, _ := pod[list].([]any)
+			for _, each := range items {
+				if item, _ := each.(map[string]any); !yield(pod, item) {
+					return
+				}
+			}
+		}
+	}
 }

@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	appsv1alpha1 "github.com/kruise-operator/kruise-operator/api/apps/v1alpha1"
+	"github.com/kruise-operator/kruise-operator/internal/engine/edit"
 	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
 	"github.com/kruise-operator/kruise-operator/internal/engine/probing"
@@ -102,7 +103,7 @@ func Plan(stored *appsv1alpha1.NodePodProbe, s Snapshot) planning.Plan {
 		leaveOut(pods, list)
 	}
 	for i := range pods {
-		mark(&p, &pods[i], results[string(pods[i].pod.UID)], s.Selected[pods[i].pod.UID], s.Now)
+		mark(&p, &pods[i], results[string(pods[i].pod.UID)], s.Now)
 	}
 	ask(&p, stored, list, probing.LeftOut(full))
 	return p
@@ -111,6 +112,8 @@ func Plan(stored *appsv1alpha1.NodePodProbe, s Snapshot) planning.Plan {
 // podState is a pod and the probes it should have.
 type podState struct {
 	pod *corev1.Pod
+	// selected are the label keys its controllers select by.
+	selected sets.Set[string]
 	// probes are the list's next content: wanted probes, and those still to be taken off the pod.
 	probes []appsv1alpha1.ContainerProbe
 	// wanted are those that markers want.
@@ -134,7 +137,7 @@ func (of *podState) staying() []*appsv1alpha1.PodContainerProbe {
 
 // look compares a pod's wanted probes with before, its place in the list.
 func (s *Snapshot) look(pod *corev1.Pod, before *appsv1alpha1.PodProbe) podState {
-	of := podState{pod: pod}
+	of := podState{pod: pod, selected: s.Selected[pod.UID]}
 	if !probing.Active(pod) {
 		return of
 	}
@@ -153,17 +156,16 @@ func (s *Snapshot) look(pod *corev1.Pod, before *appsv1alpha1.PodProbe) podState
 	if before == nil {
 		return of
 	}
+	var known []appsv1alpha1.ContainerProbe
 	for i := range before.Probes {
-		known := &before.Probes[i]
-		if has(of.probes, known.Name) {
-			continue
-		}
-		if probe := s.find(pod.Namespace, known.Name); probe != nil {
+		probe := s.find(pod.Namespace, before.Probes[i].Name)
+		if probe != nil && !has(of.probes, before.Probes[i].Name) {
 			of.leaving = append(of.leaving, probe)
-			if !probing.Unmark(pod, []*appsv1alpha1.PodContainerProbe{probe}, of.staying()).IsZero() {
-				of.probes = append(of.probes, *known.DeepCopy())
-			}
+			known = append(known, *before.Probes[i].DeepCopy())
 		}
+	}
+	if !of.remember(edit.Edit{}).IsZero() {
+		of.probes = append(of.probes, known...)
 	}
 	return of
 }
@@ -307,9 +309,21 @@ func ask(p *planning.Plan, stored *appsv1alpha1.NodePodProbe, list []appsv1alpha
 	})
 }
 
-// mark writes results to a pod and removes the unwanted. A label its controller selects by stays, or the pod
+// remember completes an edit of an active pod. A label its controller selects by stays, or the pod
 // would be lost to it.
-func mark(p *planning.Plan, of *podState, results *appsv1alpha1.PodProbeStatus, selected sets.Set[string], now time.Time) {
+func (of *podState) remember(change edit.Edit) edit.Edit {
+	selected := func(key string, _ *string) bool { return of.selected.Has(key) }
+	maps.DeleteFunc(change.Labels, selected)
+	change = probing.Remember(of.pod, change, of.leaving, of.staying())
+	maps.DeleteFunc(change.Labels, selected)
+	return change
+}
+
+// mark writes results to a pod and removes the unwanted. A pod that is over keeps what it has.
+func mark(p *planning.Plan, of *podState, results *appsv1alpha1.PodProbeStatus, now time.Time) {
+	if !probing.Active(of.pod) {
+		return
+	}
 	var said []probing.Result
 	if results != nil {
 		for i := range of.wanted {
@@ -320,12 +334,7 @@ func mark(p *planning.Plan, of *podState, results *appsv1alpha1.PodProbeStatus, 
 			}
 		}
 	}
-	change := probing.Unmark(of.pod, of.leaving, of.staying())
-	change.Merge(probing.Changes(of.pod, said, now))
-	maps.DeleteFunc(change.Labels, func(key string, _ *string) bool { return selected.Has(key) })
-	if probing.Active(of.pod) { // one that is over keeps what it has
-		change = probing.Remember(of.pod, change, of.staying())
-	}
+	change := of.remember(probing.Changes(of.pod, said, now))
 	if change.IsZero() {
 		return
 	}

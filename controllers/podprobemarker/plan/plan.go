@@ -83,21 +83,18 @@ type Snapshot struct {
 	Since time.Time
 	// Waits of the previous decision.
 	Waits
-	// Daemon is the node daemon's fault; empty: all is well, or nobody looked.
+	// Daemon is the node daemon's fault, for the status; empty: all is well, or nobody looked.
 	Daemon string
-	// OverdueNodes returned at the last look at the daemon.
-	OverdueNodes []string
 }
 
 // Waits are the times since work of NodePodProbe's controller is missing. The server's
 // answers are in events of the NodePodProbes; the marker sees only the delay.
 type Waits struct {
-	// Unasked, by node, since a list with room lacks the marker's probes.
-	Unasked map[string]time.Time
+	// Behind, by node, since a list with room lacks the marker's probes, or still has those of a
+	// deleted one. Marks on pods go first.
+	Behind map[string]time.Time
 	// Unmarked, by name, since a pod lacks its results.
 	Unmarked map[string]time.Time
-	// Unreleased, by node, since a list still has probes of a deleted marker. Marks on pods go first.
-	Unreleased map[string]time.Time
 }
 
 // note records the first time something is missing, and returns the time left before reporting it.
@@ -148,6 +145,8 @@ type Decision struct {
 	planning.Plan
 	// Waits are for the next snapshot.
 	Waits
+	// Silent are the nodes with overdue results, sorted.
+	Silent []string
 	// matched counts chosen pods, waiting their probes without results, unasked those missing in lists.
 	matched, waiting, unasked int
 	// marking are pods without their results yet, virtual those on virtual nodes.
@@ -167,12 +166,13 @@ type Decision struct {
 func Plan(spec *Spec, s Snapshot) Decision {
 	d := Decision{}
 	if spec.Object.DeletionTimestamp != nil {
-		if s.Off == "" && spec.Marker != nil {
-			d.awaitRelease(s)
+		if s.Off == "" && spec.Marker != nil && len(s.Carried) > 0 {
+			for _, node := range s.Carried {
+				d.awaitList(node, s)
+			}
+			return d
 		}
-		if len(d.Unreleased) == 0 {
-			d.Unfinalize(StepRelease, Kind(), spec.Object, appsv1alpha1.FinalizerPodProbeMarker, string(StepRelease), planning.Event{})
-		}
+		d.Unfinalize(StepRelease, Kind(), spec.Object, appsv1alpha1.FinalizerPodProbeMarker, string(StepRelease), planning.Event{})
 		return d
 	}
 	if spec.Marker == nil || s.Off != "" {
@@ -223,7 +223,7 @@ func (d *Decision) look(spec *Spec, node *Node, own map[string]*appsv1alpha1.Pod
 				Name: pod.Object.Name, Namespace: pod.Object.Namespace, UID: string(pod.Object.UID), IP: pod.Object.Status.PodIP, Probes: probes,
 			})
 		}
-		missing := d.results(pod, probes, own, s)
+		missing := d.results(node, pod, probes, own, s)
 		if missing > 0 && node.Full {
 			d.left = append(d.left, fmt.Sprintf("pod %s on node %s", pod.Object.Name, node.Name))
 			continue
@@ -232,17 +232,17 @@ func (d *Decision) look(spec *Spec, node *Node, own map[string]*appsv1alpha1.Pod
 	}
 	d.unasked += unasked
 	if unasked > 0 && node.Listed {
-		d.awaitList(node, s)
+		d.awaitList(node.Name, s)
 	}
 	return list
 }
 
-// awaitList notes since when the list of a node is without probes.
-func (d *Decision) awaitList(node *Node, s Snapshot) {
-	if left := note(&d.Unasked, s.Unasked, node.Name, s.Now); left > 0 {
+// awaitList notes since when the list of a node is behind.
+func (d *Decision) awaitList(node string, s Snapshot) {
+	if left := note(&d.Behind, s.Behind, node, s.Now); left > 0 {
 		d.Recheck(min(left, asking))
 	} else {
-		d.late = append(d.late, node.Name)
+		d.late = append(d.late, node)
 	}
 }
 
@@ -257,19 +257,10 @@ func (d *Decision) awaitMarks(pod *corev1.Pod, s Snapshot) {
 	}
 }
 
-// awaitRelease notes since when lists hold probes of a deleted marker. Their removal triggers a pass.
-func (d *Decision) awaitRelease(s Snapshot) {
-	for _, node := range s.Carried {
-		if left := note(&d.Unreleased, s.Unreleased, node, s.Now); left > 0 {
-			d.Recheck(left)
-		} else {
-			d.late = append(d.late, node)
-		}
-	}
-}
-
 // results notes a pod's results, and counts the probes missing in its node's list.
-func (d *Decision) results(pod *Pod, probes []appsv1alpha1.ContainerProbe, own map[string]*appsv1alpha1.PodContainerProbe, s Snapshot) (missing int) {
+func (d *Decision) results(
+	node *Node, pod *Pod, probes []appsv1alpha1.ContainerProbe, own map[string]*appsv1alpha1.PodContainerProbe, s Snapshot,
+) (missing int) {
 	var said []probing.Result
 	for i := range probes {
 		probe := &probes[i]
@@ -282,6 +273,8 @@ func (d *Decision) results(pod *Pod, probes []appsv1alpha1.ContainerProbe, own m
 			d.waiting++
 			if left := limit(&probe.Probe) - s.Now.Sub(since(pod.Object, s.Since)); left > 0 {
 				d.Recheck(left)
+			} else if !slices.Contains(d.Silent, node.Name) {
+				d.Silent = append(d.Silent, node.Name)
 			}
 			continue
 		case result.Error != "":
@@ -301,14 +294,21 @@ func (d *Decision) results(pod *Pod, probes []appsv1alpha1.ContainerProbe, own m
 // ownMarks returns a marker's probes by key, empty if they share a condition, label or annotation
 // with another probe. It is computed once for all pods: comparing for each would dominate a pass.
 func ownMarks(m *probing.Marker, others []*probing.Marker) map[string]*appsv1alpha1.PodContainerProbe {
+	writers := map[string]int{}
+	for _, marker := range append(others, m) {
+		for i := range marker.Probes {
+			for what := range probing.Writes(&marker.Probes[i]) {
+				writers[what]++
+			}
+		}
+	}
 	own := make(map[string]*appsv1alpha1.PodContainerProbe, len(m.Probes))
 	for i := range m.Probes {
 		p := &m.Probes[i]
-		shares := func(other appsv1alpha1.PodContainerProbe) bool { return probing.Share(p, &other) }
-		taken := slices.ContainsFunc(others, func(o *probing.Marker) bool { return slices.ContainsFunc(o.Probes, shares) }) ||
-			slices.ContainsFunc(m.Probes, func(o appsv1alpha1.PodContainerProbe) bool { return o.Name != p.Name && shares(o) })
-		if taken {
-			p = &appsv1alpha1.PodContainerProbe{Name: p.Name}
+		for what := range probing.Writes(p) {
+			if writers[what] > 1 {
+				p = &appsv1alpha1.PodContainerProbe{Name: p.Name}
+			}
 		}
 		own[probing.Key(m.Name, p.Name)] = p
 	}
@@ -329,29 +329,6 @@ func limit(p *corev1.Probe) time.Duration {
 	tries := float64(max(p.SuccessThreshold, p.FailureThreshold, 1))
 	seconds := float64(p.InitialDelaySeconds) + tries*(float64(p.PeriodSeconds)+float64(p.TimeoutSeconds))
 	return resultTimeout + time.Duration(min(seconds, longest.Seconds()))*time.Second
-}
-
-// OverdueNodes are the nodes with overdue results, sorted.
-func OverdueNodes(spec *Spec, s Snapshot) []string {
-	if spec.Marker == nil || spec.Object.DeletionTimestamp != nil || s.Off != "" {
-		return nil
-	}
-	var silent []string
-	for i := range s.Nodes {
-		if node := &s.Nodes[i]; !node.Virtual && slices.ContainsFunc(node.Pods, func(p Pod) bool { return isSilent(spec, &p, s) }) {
-			silent = append(silent, node.Name)
-		}
-	}
-	return silent
-}
-
-func isSilent(spec *Spec, pod *Pod, s Snapshot) bool {
-	probes, _ := spec.Marker.Wanted(pod.Object)
-	return slices.ContainsFunc(probes, func(p appsv1alpha1.ContainerProbe) bool {
-		result := pod.result(p.Name)
-		return slices.Contains(pod.Asked, p.Name) && (result == nil || result.State == "" && result.Error == "") &&
-			s.Now.Sub(since(pod.Object, s.Since)) >= limit(&p.Probe)
-	})
 }
 
 // hold puts the finalizer on the marker.

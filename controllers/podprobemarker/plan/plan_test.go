@@ -61,7 +61,6 @@ func (w *simulation) pod(i int) *Pod { return &w.s.Nodes[i].Pods[0] }
 
 func (w *simulation) plan() (Decision, appsv1alpha1.PodProbeMarkerStatus) {
 	spec := Parse(w.marker)
-	w.s.OverdueNodes = OverdueNodes(spec, w.s)
 	d := Plan(spec, w.s)
 	return d, Status(spec, w.s, d, planning.Outcome{Done: len(d.Actions)})
 }
@@ -146,7 +145,7 @@ func TestWhyItDoesNotMove(t *testing.T) {
 		"no pod":             {func(w *simulation) { w.s.Nodes = nil }, "", appsv1alpha1.ReasonNoMatchingPod, "No pod of the namespace", false, false, 0},
 		"off":                {func(w *simulation) { w.s.Off = "the kind NodePodProbe is off" }, "", appsv1alpha1.ReasonProbesOff, "the kind NodePodProbe is off", false, true, 0},
 		"an invalid spec":    {func(w *simulation) { w.marker.Spec.Selector = nil }, "", appsv1beta1.ReasonInvalidSpec, "spec.selector", false, true, 0},
-		"deleted, in a list": {func(w *simulation) { w.unreleased(noon) }, "", appsv1beta1.ReasonDeleting, "Conditions stay", true, false, 2 * time.Minute},
+		"deleted, in a list": {func(w *simulation) { w.unreleased(noon) }, "", appsv1beta1.ReasonDeleting, "Conditions stay", true, false, 10 * time.Second},
 		"deleted, and in a list for too long": {func(w *simulation) { w.unreleased(noon.Add(-2 * time.Minute)) },
 			"", appsv1beta1.ReasonDeleting, "more than two minutes on 1 node (n1)", false, true, 0},
 		"deleted, and in no list any more": {func(w *simulation) { w.marker.DeletionTimestamp = &metav1.Time{Time: noon} },
@@ -179,7 +178,7 @@ func TestWhyItDoesNotMove(t *testing.T) {
 // unasked has the list of n1 without the probe, since then.
 func (w *simulation) unasked(since time.Time) {
 	w.pod(1).Asked, w.pod(1).Results = nil, nil
-	w.s.Unasked = map[string]time.Time{"n1": since}
+	w.s.Behind = map[string]time.Time{"n1": since}
 }
 
 // unmarked leaves the pod p0 without its result since then.
@@ -191,7 +190,7 @@ func (w *simulation) unmarked(since time.Time) {
 // unreleased keeps probes of the deleted marker in the list of n1 since then.
 func (w *simulation) unreleased(since time.Time) {
 	w.marker.DeletionTimestamp = &metav1.Time{Time: noon}
-	w.s.Carried, w.s.Unreleased = []string{"n1"}, map[string]time.Time{"n1": since}
+	w.s.Carried, w.s.Behind = []string{"n1"}, map[string]time.Time{"n1": since}
 }
 
 // Time counts from the first pass to find it, only while it
@@ -217,17 +216,17 @@ func TestSinceWhenPodsAreWithoutTheirResults(t *testing.T) {
 func TestSinceWhenAListIsWithoutProbes(t *testing.T) {
 	w := newSimulation()
 	w.unasked(time.Time{})
-	w.s.Unasked = nil
+	w.s.Behind = nil
 	for _, pass := range []time.Duration{0, time.Minute} {
 		w.s.Now = noon.Add(pass)
 		d, _ := w.plan()
-		if w.s.Unasked = d.Unasked; len(d.Unasked) != 1 || !d.Unasked["n1"].Equal(noon) {
-			t.Errorf("after %s: since %v", pass, d.Unasked)
+		if w.s.Behind = d.Behind; len(d.Behind) != 1 || !d.Behind["n1"].Equal(noon) {
+			t.Errorf("after %s: since %v", pass, d.Behind)
 		}
 	}
 	w.pod(1).Asked = []string{"game#idle"}
-	if d, _ := w.plan(); len(d.Unasked) > 0 {
-		t.Errorf("the list has them, and is without them since %v", d.Unasked)
+	if d, _ := w.plan(); len(d.Behind) > 0 {
+		t.Errorf("the list has them, and is without them since %v", d.Behind)
 	}
 }
 
@@ -335,11 +334,11 @@ func TestNodesAreSilentOnlyAfterTheResultTimeout(t *testing.T) {
 	w := newSimulation()
 	w.pod(0).Results = nil
 	podstate.Condition(w.pod(0).Object, corev1.PodInitialized).LastTransitionTime = metav1.NewTime(noon.Add(-time.Second))
-	if got := OverdueNodes(Parse(w.marker), w.s); len(got) > 0 {
-		t.Errorf("silent: %v", got)
+	if d, _ := w.plan(); len(d.Silent) > 0 {
+		t.Errorf("silent: %v", d.Silent)
 	}
 	w.s.Now = noon.Add(2 * time.Minute)
-	if got := OverdueNodes(Parse(w.marker), w.s); !slices.Equal(got, []string{"n0"}) {
-		t.Errorf("silent after two minutes: %v", got)
+	if d, _ := w.plan(); !slices.Equal(d.Silent, []string{"n0"}) {
+		t.Errorf("silent after two minutes: %v", d.Silent)
 	}
 }

@@ -88,11 +88,11 @@ func stalledBy(spec *Spec, s Snapshot, d Decision) (podset.Progress, bool) {
 	}
 	taken := probing.TakenConditions(spec.Marker, s.Others)
 	switch {
-	case s.Daemon != "" && len(s.OverdueNodes) == 0:
+	case s.Daemon != "" && len(d.Silent) == 0:
 		return stalled(appsv1alpha1.ReasonNodeDaemonOff, s.Daemon)
-	case len(s.OverdueNodes) > 0 && s.Daemon != "":
+	case len(d.Silent) > 0 && s.Daemon != "":
 		return stalled(appsv1alpha1.ReasonNodeDaemonSilent, fmt.Sprintf("Probes have no result on %s (%s): %s",
-			podset.Count(len(s.OverdueNodes), "node", "nodes"), podset.List(s.OverdueNodes), s.Daemon))
+			podset.Count(len(d.Silent), "node", "nodes"), podset.List(d.Silent), s.Daemon))
 	case len(d.faults) > 0:
 		return stalled(appsv1alpha1.ReasonProbeNotPossible, fmt.Sprintf("Some probes cannot be carried out: %s.", podset.List(d.faults)))
 	case len(d.left) > 0:

@@ -5,6 +5,7 @@ package probing
 
 import (
 	"encoding/json"
+	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -25,22 +26,19 @@ type given struct {
 }
 
 // Remember completes a pod's edit: the pod lists its labels and annotations from probes, and loses
-// those unknown to all of its probes: the probe was taken out of its marker, or the key out of its
-// policy. Older keys stay.
-func Remember(pod *corev1.Pod, change edit.Edit, probes []*appsv1alpha1.PodContainerProbe) edit.Edit {
+// those unknown to all probes that stay: the probe was taken out of its marker, or leaves the pod,
+// or the key went out of its policy. Older keys stay.
+func Remember(pod *corev1.Pod, change edit.Edit, leave, stay []*appsv1alpha1.PodContainerProbe) edit.Edit {
 	text := pod.Annotations[appsv1alpha1.AnnotationProbeMarks]
-	if text == "" && len(change.Labels)+len(change.Annotations) == 0 {
+	if text == "" && len(leave)+len(change.Labels)+len(change.Annotations) == 0 {
 		return change
 	}
 	var was, is given
 	_ = json.Unmarshal([]byte(text), &was) // anything else counts as an empty list, and is overwritten
-	labels, annotations := marks{}, marks{}
-	for _, p := range probes {
-		for i := range p.MarkerPolicy {
-			labels.set(p.MarkerPolicy[i].Labels)
-			annotations.set(p.MarkerPolicy[i].Annotations)
-		}
-	}
+	labels, annotations := keysOf(leave)
+	was.Labels = slices.AppendSeq(was.Labels, maps.Keys(labels))
+	was.Annotations = slices.AppendSeq(was.Annotations, maps.Keys(annotations))
+	labels, annotations = keysOf(stay)
 	written := change
 	// A key from before its reservation stays: others steer by it.
 	was.Labels = slices.DeleteFunc(was.Labels, ReservedLabel)
@@ -56,6 +54,18 @@ func Remember(pod *corev1.Pod, change edit.Edit, probes []*appsv1alpha1.PodConta
 	}
 	written.Fresh = true
 	return written
+}
+
+// keysOf are the labels and annotations in policies of probes.
+func keysOf(probes []*appsv1alpha1.PodContainerProbe) (labels, annotations marks) {
+	labels, annotations = marks{}, marks{}
+	for _, p := range probes {
+		for i := range p.MarkerPolicy {
+			labels.set(p.MarkerPolicy[i].Labels)
+			annotations.set(p.MarkerPolicy[i].Annotations)
+		}
+	}
+	return labels, annotations
 }
 
 // still are the pod's keys from probes after a change, sorted. Unknown ones are removed.

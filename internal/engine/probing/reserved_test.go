@@ -35,7 +35,7 @@ func TestAStoredMarkerNoLongerWritesTheRevision(t *testing.T) {
 	}}
 	probe := &marker.Probes[0]
 	change := Changes(pod, []Result{{Probe: probe, State: &appsv1alpha1.ContainerProbeState{State: appsv1alpha1.ProbeSucceeded}}}, time.Unix(0, 0))
-	change = Remember(pod, change, []*appsv1alpha1.PodContainerProbe{probe})
+	change = Remember(pod, change, nil, []*appsv1alpha1.PodContainerProbe{probe})
 	if len(change.Labels) != 1 || *change.Labels["idle"] != "true" {
 		t.Errorf("labels: %v", change.Labels)
 	}

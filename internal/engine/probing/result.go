@@ -5,12 +5,12 @@ package probing
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	appsv1alpha1 "github.com/kruise-operator/kruise-operator/api/apps/v1alpha1"
 	"github.com/kruise-operator/kruise-operator/internal/engine/edit"
@@ -127,36 +127,6 @@ func SameConditions(before, after *corev1.Pod) bool {
 	})
 }
 
-// Unmark removes the labels and annotations of a pod's leaving probes, except for keys of the
-// remaining ones. Conditions stay.
-func Unmark(pod *corev1.Pod, leave, stay []*appsv1alpha1.PodContainerProbe) edit.Edit {
-	labels, annotations := marks{}, marks{}
-	for _, p := range leave {
-		for i := range p.MarkerPolicy {
-			labels.remove(p.MarkerPolicy[i].Labels)
-			annotations.remove(p.MarkerPolicy[i].Annotations)
-		}
-	}
-	for _, p := range stay {
-		for i := range p.MarkerPolicy {
-			maps.DeleteFunc(labels, in(p.MarkerPolicy[i].Labels))
-			maps.DeleteFunc(annotations, in(p.MarkerPolicy[i].Annotations))
-		}
-	}
-	written := edit.Edit{Fresh: true}
-	write(pod.Labels, labels, written.SetLabel, written.RemoveLabel)
-	write(pod.Annotations, annotations, written.SetAnnotation, written.RemoveAnnotation)
-	return written
-}
-
-// in says whether a key is among some.
-func in(keys map[string]string) func(string, *string) bool {
-	return func(key string, _ *string) bool {
-		_, found := keys[key]
-		return found
-	}
-}
-
 // TakenConditions are the conditions of a marker's probes under an earlier marker's name, on the
 // same pods.
 func TakenConditions(m *Marker, others []*Marker) []string {
@@ -177,26 +147,19 @@ func TakenConditions(m *Marker, others []*Marker) []string {
 	return taken
 }
 
-// Share says that two probes write the same condition, label or annotation.
-func Share(a, b *appsv1alpha1.PodContainerProbe) bool {
-	if a.PodConditionType != "" && a.PodConditionType == b.PodConditionType {
-		return true
+// Writes are what a probe writes to pods: a condition, labels and annotations.
+func Writes(p *appsv1alpha1.PodContainerProbe) sets.Set[string] {
+	writes := sets.New[string]()
+	if p.PodConditionType != "" {
+		writes.Insert("condition " + p.PodConditionType)
 	}
-	for i := range a.MarkerPolicy {
-		for j := range b.MarkerPolicy {
-			if shareKey(a.MarkerPolicy[i].Labels, b.MarkerPolicy[j].Labels) || shareKey(a.MarkerPolicy[i].Annotations, b.MarkerPolicy[j].Annotations) {
-				return true
-			}
+	for i := range p.MarkerPolicy {
+		for key := range p.MarkerPolicy[i].Labels {
+			writes.Insert("label " + key)
+		}
+		for key := range p.MarkerPolicy[i].Annotations {
+			writes.Insert("annotation " + key)
 		}
 	}
-	return false
-}
-
-func shareKey(a, b map[string]string) bool {
-	for key := range a {
-		if _, found := b[key]; found {
-			return true
-		}
-	}
-	return false
+	return writes
 }
