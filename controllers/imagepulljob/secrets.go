@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -19,6 +18,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/client-go/util/retry"
+	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -47,8 +48,6 @@ const (
 	// retrySoonest and retryLatest are when copying is tried again after it has failed: each time twice as late.
 	retrySoonest = time.Second
 	retryLatest  = 30 * time.Second
-	// tries is how often a copy is written again when another job has written it.
-	tries = 5
 )
 
 // copies is the memory of a job's pull secrets.
@@ -144,7 +143,7 @@ func (r *Reconciler) copyAll(ctx context.Context, spec *plan.Spec, held bool) (c
 	}
 	for _, source := range sources {
 		target := copyName(source.Namespace, source.Name)
-		err := r.copyOne(ctx, spec, source, target)
+		err := retry.OnError(retry.DefaultRetry, others, func() error { return r.copyOne(ctx, spec, source, target) })
 		if (apierrors.IsNotFound(err) || apierrors.IsForbidden(err)) && r.noNamespace(ctx) {
 			return copies{}, errNoNamespace
 		}
@@ -182,68 +181,67 @@ func copyName(namespace, name string) string { return image.PullSecret(namespace
 
 func (r *Reconciler) copyOne(ctx context.Context, spec *plan.Spec, source *corev1.Secret, target string) error {
 	reference := spec.Job.Namespace + "/" + spec.Job.Name
-	for range tries {
-		have := &corev1.Secret{}
-		err := r.Writer.Read(ctx, types.NamespacedName{Namespace: secretNamespace, Name: target}, have)
-		if apierrors.IsNotFound(err) {
-			// Only type and data: annotations of the source may hold the data once more.
-			err = r.secrets().Create(ctx, freshness.Owner{}, kindSecret(), &corev1.Secret{
-				ObjectMeta: metav1.ObjectMeta{Namespace: secretNamespace, Name: target, Annotations: map[string]string{
-					annotationReferences: reference, annotationSource: source.Namespace + "/" + source.Name, annotationMode: modeShared,
-				}},
-				Type: source.Type, Data: source.Data,
-			}, "")
-			if apierrors.IsAlreadyExists(err) {
-				continue
-			}
-			return err
-		}
-		if err != nil {
-			return err
-		}
-		if of := have.Annotations[annotationSource]; of != source.Namespace+"/"+source.Name {
-			return fmt.Errorf("there is another Secret of that name, a copy of %q", of)
-		}
-		users := references(have)
-		if users.Has(reference) && have.Type == source.Type && equality.Semantic.DeepEqual(have.Data, source.Data) {
-			return nil
-		}
-		if have.Type != source.Type || have.Immutable != nil && *have.Immutable {
-			if err := r.deleteSecret(ctx, have); err != nil {
-				return err
-			}
-			continue
-		}
-		data := map[string]any{}
-		for key := range have.Data {
-			data[key] = nil
-		}
-		for key, value := range source.Data {
-			data[key] = value
-		}
-		err = r.patchSecret(ctx, have, map[string]any{"data": data}, users.Insert(reference))
-		if !apierrors.IsConflict(err) {
-			return err
-		}
+	// Only type and data: annotations of the source may hold the data once more.
+	wanted := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: secretNamespace, Name: target, Annotations: map[string]string{
+			annotationReferences: reference, annotationSource: source.Namespace + "/" + source.Name, annotationMode: modeShared,
+		}},
+		Type: source.Type, Data: source.Data,
 	}
-	return errors.New("others keep writing it")
+	have := &corev1.Secret{}
+	err := r.Writer.Read(ctx, client.ObjectKeyFromObject(wanted), have)
+	if apierrors.IsNotFound(err) {
+		return r.secrets().Create(ctx, freshness.Owner{}, kindSecret(), wanted, "")
+	}
+	if err != nil {
+		return err
+	}
+	if of := have.Annotations[annotationSource]; of != wanted.Annotations[annotationSource] {
+		return fmt.Errorf("there is another Secret of that name, a copy of %q", of)
+	}
+	if have.Type != source.Type || ptr.Deref(have.Immutable, false) {
+		if err := r.deleteSecret(ctx, have); err != nil {
+			return err
+		}
+		return r.secrets().Create(ctx, freshness.Owner{}, kindSecret(), wanted, "")
+	}
+	users := references(have)
+	if users.Has(reference) && equality.Semantic.DeepEqual(have.Data, source.Data) {
+		return nil
+	}
+	changed := have.DeepCopy()
+	changed.Data = source.Data
+	return r.patchSecret(ctx, have, changed, users.Insert(reference))
 }
 
-// release takes the job out of its copies, and deletes unused ones.
+// others: somebody else has written a copy meanwhile.
+func others(err error) bool { return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) }
+
+// release takes the job out of its copies, and deletes unused ones. It looks at all: OpenKruise gave them random names.
 func (r *Reconciler) release(ctx context.Context, spec *plan.Spec, known *copies, s *plan.Snapshot) error {
 	if known.released || !slices.Contains(spec.Job.Finalizers, plan.Finalizer) {
 		s.Released = true
 		return nil
 	}
 	reference := spec.Job.Namespace + "/" + spec.Job.Name
-	for _, name := range spec.Secrets {
-		if err := r.releaseOne(ctx, copyName(spec.Job.Namespace, name), reference); err != nil {
-			return fmt.Errorf("releasing the copy of the Secret %s: %w", name, err)
+	like := &metav1.PartialObjectMetadataList{} // Their data is not needed.
+	like.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("SecretList"))
+	for list, err := range pages.All(ctx, r.Live, like, client.InNamespace(secretNamespace)) {
+		if apierrors.IsForbidden(err) && r.noNamespace(ctx) {
+			break
 		}
-	}
-	if len(spec.Secrets) > 0 {
-		if err := r.releaseForeign(ctx, reference); err != nil {
-			return err
+		if err != nil {
+			return fmt.Errorf("looking for copies of pull secrets: %w", err)
+		}
+		for i := range list.Items {
+			copied := &corev1.Secret{ObjectMeta: list.Items[i].ObjectMeta}
+			if copied.Annotations[annotationSource] == "" || !references(copied).Has(reference) {
+				continue
+			}
+			err := retry.OnError(retry.DefaultRetry, others, func() error { return r.releaseOne(ctx, copied.Name, reference) })
+			if err != nil {
+				return fmt.Errorf("releasing the copy %s: %w", copied.Name, err)
+			}
 		}
 	}
 	*known = copies{released: true}
@@ -251,54 +249,23 @@ func (r *Reconciler) release(ctx context.Context, spec *plan.Spec, known *copies
 	return nil
 }
 
-// releaseForeign takes the job out of copies with other names: OpenKruise gave them random ones.
-func (r *Reconciler) releaseForeign(ctx context.Context, reference string) error {
-	like := &metav1.PartialObjectMetadataList{} // Their data is not needed.
-	like.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("SecretList"))
-	for list, err := range pages.All(ctx, r.Live, like, client.InNamespace(secretNamespace)) {
-		if apierrors.IsForbidden(err) && r.noNamespace(ctx) {
-			return nil
-		}
-		if err != nil {
-			return fmt.Errorf("looking for further copies of pull secrets: %w", err)
-		}
-		for i := range list.Items {
-			copied := &corev1.Secret{ObjectMeta: list.Items[i].ObjectMeta}
-			if copied.Annotations[annotationSource] == "" || !references(copied).Has(reference) {
-				continue
-			}
-			if err := r.releaseOne(ctx, copied.Name, reference); err != nil {
-				return fmt.Errorf("releasing the copy %s: %w", copied.Name, err)
-			}
-		}
-	}
-	return nil
-}
-
 func (r *Reconciler) releaseOne(ctx context.Context, target, reference string) error {
-	for range tries {
-		have := &corev1.Secret{}
-		err := r.Writer.Read(ctx, types.NamespacedName{Namespace: secretNamespace, Name: target}, have)
-		if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) && r.noNamespace(ctx) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		users := references(have)
-		if !users.Has(reference) {
-			return nil
-		}
-		if users.Delete(reference); users.Len() == 0 {
-			err = r.deleteSecret(ctx, have)
-		} else {
-			err = r.patchSecret(ctx, have, map[string]any{}, users)
-		}
-		if !apierrors.IsConflict(err) {
-			return err
-		}
+	have := &corev1.Secret{}
+	err := r.Writer.Read(ctx, types.NamespacedName{Namespace: secretNamespace, Name: target}, have)
+	if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) && r.noNamespace(ctx) {
+		return nil
 	}
-	return errors.New("others keep writing it")
+	if err != nil {
+		return err
+	}
+	users := references(have)
+	if !users.Has(reference) {
+		return nil
+	}
+	if users.Delete(reference); users.Len() == 0 {
+		return r.deleteSecret(ctx, have)
+	}
+	return r.patchSecret(ctx, have, have.DeepCopy(), users)
 }
 
 // noNamespace: the node daemon's namespace is missing or going, and with it all copies and the right to read them.
@@ -326,13 +293,14 @@ func (r *Reconciler) secrets() *writer.Writer {
 
 func kindSecret() schema.GroupVersionKind { return corev1.SchemeGroupVersion.WithKind("Secret") }
 
-func (r *Reconciler) patchSecret(ctx context.Context, have *corev1.Secret, change map[string]any, users sets.Set[string]) error {
-	change = maps.Clone(change)
-	change["metadata"] = map[string]any{
-		"uid": have.UID, "resourceVersion": have.ResourceVersion,
-		"annotations": map[string]any{annotationReferences: strings.Join(sets.List(users), ",")},
+func (r *Reconciler) patchSecret(ctx context.Context, have, changed *corev1.Secret, users sets.Set[string]) error {
+	metav1.SetMetaDataAnnotation(&changed.ObjectMeta, annotationReferences, strings.Join(sets.List(users), ","))
+	patch := client.MergeFromWithOptions(have, client.MergeFromWithOptimisticLock{})
+	body, err := patch.Data(changed)
+	if err != nil {
+		return err
 	}
-	_, err := r.secrets().Patch(ctx, freshness.Owner{}, freshness.RefOf(kindSecret(), have), writer.Patch{Type: types.MergePatchType, Content: change})
+	_, err = r.secrets().Patch(ctx, freshness.Owner{}, freshness.RefOf(kindSecret(), have), writer.Patch{Type: patch.Type(), Content: body})
 	return err
 }
 
