@@ -32,9 +32,7 @@ type Adapter struct {
 	Field string
 	// Kind of the runs.
 	Kind schema.GroupVersionKind
-	// pods is the path of the pod template; nil for kinds without one.
-	pods []string
-	// silent: such an object does not report trouble of its pods.
+	// silent: such an object does not report trouble of its pods, and takes their template as it is.
 	silent bool
 	// state reads how far a run has come.
 	state func(run *unstructured.Unstructured) State
@@ -46,7 +44,7 @@ type Adapter struct {
 func Adapters() []Adapter {
 	return []Adapter{
 		{
-			Field: "jobTemplate", Kind: batchv1.SchemeGroupVersion.WithKind("Job"), pods: []string{"template", "spec"}, silent: true, state: byCondition,
+			Field: "jobTemplate", Kind: batchv1.SchemeGroupVersion.WithKind("Job"), silent: true, state: byCondition,
 			chosen: func(t *appsv1beta1.CronJobTemplate) bool { return t.JobTemplate != nil },
 		},
 		{

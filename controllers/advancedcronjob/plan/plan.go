@@ -124,9 +124,7 @@ func Evaluate(spec *Spec, s Snapshot) Due {
 	if known[d.Run.Unix()] || d.Run.Equal(d.Last) {
 		d.Run, d.Missed = time.Time{}, 0
 	}
-	if !d.Run.IsZero() && spec.StartingDeadline >= 0 && s.Now.Sub(d.Run) > spec.StartingDeadline {
-		d.TooLate = true
-	}
+	d.TooLate = !d.Run.IsZero() && spec.StartingDeadline >= 0 && s.Now.Sub(d.Run) > spec.StartingDeadline
 	from := s.Now
 	if d.Since.After(from) {
 		from = d.Since

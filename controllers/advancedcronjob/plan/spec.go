@@ -12,13 +12,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/ptr"
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/controllers/advancedcronjob/plan/schedule"
+	"github.com/kruise-operator/kruise-operator/internal/engine/lazy"
 	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
 )
 
@@ -122,41 +122,28 @@ func (s *Spec) newRun(due time.Time) *unstructured.Unstructured {
 	run.SetName(fmt.Sprintf("%s-%d", s.Cron.Name, due.Unix()))
 	labels, _, _ := unstructured.NestedStringMap(s.template, "metadata", "labels")
 	annotations, _, _ := unstructured.NestedStringMap(s.template, "metadata", "annotations")
-	if labels == nil {
-		labels = map[string]string{}
-	}
-	if annotations == nil {
-		annotations = map[string]string{}
-	}
-	labels[shared.LabelAdvancedCronJob] = s.Cron.Name
-	annotations[shared.AnnotationScheduledAt] = due.Format(time.RFC3339)
+	lazy.Put(&labels, shared.LabelAdvancedCronJob, s.Cron.Name)
+	lazy.Put(&annotations, shared.AnnotationScheduledAt, due.Format(time.RFC3339))
 	run.SetLabels(labels)
 	run.SetAnnotations(annotations)
 	run.SetOwnerReferences([]metav1.OwnerReference{s.Owner})
 	if content, found, _ := unstructured.NestedMap(s.template, "spec"); found {
-		run.Object["spec"] = runtime.DeepCopyJSON(content)
+		run.Object["spec"] = content
 	}
-	s.alwaysPull(run)
+	if s.Adapter.silent {
+		alwaysPull(run)
+	}
 	return run
 }
 
 // alwaysPull sets OpenKruise's default imagePullPolicy on main
 // containers, whatever the tag. BroadcastJobs do so themselves.
-func (s *Spec) alwaysPull(run *unstructured.Unstructured) {
-	if s.Adapter.pods == nil {
-		return
-	}
-	path := append(append([]string{"spec"}, s.Adapter.pods...), "containers")
-	containers, found, err := unstructured.NestedSlice(run.Object, path...)
-	if !found || err != nil {
-		return
-	}
+func alwaysPull(run *unstructured.Unstructured) {
+	found, _, _ := unstructured.NestedFieldNoCopy(run.Object, "spec", "template", "spec", "containers")
+	containers, _ := found.([]any)
 	for _, entry := range containers {
 		if container, ok := entry.(map[string]any); ok && (container["imagePullPolicy"] == nil || container["imagePullPolicy"] == "") {
 			container["imagePullPolicy"] = string(corev1.PullAlways)
 		}
-	}
-	if err := unstructured.SetNestedSlice(run.Object, containers, path...); err != nil {
-		return // not possible: the list was read from there
 	}
 }

@@ -26,8 +26,6 @@ const (
 	StepReleaseJob planning.Step = "ReleaseJob"
 )
 
-const subresource = "ephemeralcontainers"
-
 const (
 	// maxAdded is how many pods one plan serves: more could not be written in its time slice.
 	maxAdded = 500
@@ -131,20 +129,8 @@ func (d *Decision) addTo(spec *Spec, t *target) {
 	what := fmt.Sprintf("ephemeral containers %s to pod %s", strings.Join(spec.Names, ", "), t.pod.Name)
 	d.Actions = append(d.Actions, planning.Action{
 		Verb: planning.VerbPatch, Step: StepAdd, Kind: podset.KindPod(), Object: t.pod, Slot: planning.Slot(t.pod.Name), Reason: "Target",
-		Change:  containers{spec: spec},
+		Change:  planning.RawPatch{Subresource: "ephemeralcontainers", Type: types.StrategicMergePatchType, Body: spec.body(t.pod.UID)},
 		Success: planning.Event{Reason: "Injected", Message: "Added " + what},
 		Failure: planning.Event{Warning: true, Reason: appsv1beta1.ReasonCreateFailed, Message: "Adding " + what},
 	})
-}
-
-// containers adds a job's containers to a pod. It is tied to the pod's UID alone: other writes to the pod do not
-// matter, and the server refuses to change another's container of the same name.
-type containers struct{ spec *Spec }
-
-// Requests implements planning.Change.
-func (c containers) Requests(object planning.Object) []planning.Request {
-	return []planning.Request{{
-		Subresource: subresource, Type: types.StrategicMergePatchType,
-		Body: func(planning.Version) ([]byte, error) { return c.spec.Body(object.GetUID()) },
-	}}
 }

@@ -6,7 +6,6 @@ package plan
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
 	"math"
 	"slices"
 	"time"
@@ -74,8 +73,9 @@ func Parse(job *appsv1beta1.EphemeralJob) *Spec {
 // NeedsPods reports if the plan depends on pods. Ended, deleted or unworkable jobs do not.
 func (s *Spec) NeedsPods() bool { return !ended(s) && !s.Deleting && s.Invalid == nil }
 
-// Body patches the containers into the pod with this UID. Adding them twice changes nothing.
-func (s *Spec) Body(pod types.UID) ([]byte, error) {
+// body patches the containers into the pod with this UID. Adding them twice changes nothing. It is tied to the UID
+// alone: other writes to the pod do not matter, and the server refuses to change another's container of the same name.
+func (s *Spec) body(pod types.UID) []byte {
 	containers := make([]corev1.EphemeralContainer, len(s.Job.Spec.Template.EphemeralContainers))
 	for i := range containers {
 		container := s.Job.Spec.Template.EphemeralContainers[i]
@@ -83,12 +83,10 @@ func (s *Spec) Body(pod types.UID) ([]byte, error) {
 		container.Env = append(env, corev1.EnvVar{Name: shared.EnvEphemeralJob, Value: string(s.Job.UID)})
 		containers[i] = container
 	}
-	body, err := json.Marshal(map[string]any{
+	// API types can always be rendered.
+	body, _ := json.Marshal(map[string]any{
 		"metadata": map[string]any{"uid": pod},
 		"spec":     map[string]any{"ephemeralContainers": containers},
 	})
-	if err != nil {
-		return nil, fmt.Errorf("rendering the containers: %w", err)
-	}
-	return body, nil
+	return body
 }

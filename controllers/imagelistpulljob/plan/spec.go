@@ -78,10 +78,7 @@ func Parse(list *appsv1beta1.ImageListPullJob, managed bool) *Spec {
 	if !s.Never {
 		s.TTL = planning.Limit(spec.CompletionPolicy.TTLSecondsAfterFinished)
 	}
-	text, err := json.Marshal(s.template)
-	if err != nil {
-		s.Invalid = fmt.Errorf("spec: %w", err)
-	}
+	text, _ := json.Marshal(s.template) // API types can always be rendered
 	s.hash = digest(string(text))
 	seen := map[string]bool{}
 	for _, image := range spec.Images {

@@ -125,29 +125,7 @@ func Plan(image *appsv1beta1.NodeImage, s Snapshot) Decision {
 	}
 	d.prune(image, changes, s)
 	d.giveUp(image, changes, s)
-	d.NeedsDaemon = s.Node && !s.Virtual && s.asksByHand(image)
 	return d
-}
-
-// asksByHand reports an unended, hand-written tag not yet due to be given up. When the server refuses giving up,
-// the tag must not keep the node daemon deployed.
-func (s *Snapshot) asksByHand(image *appsv1beta1.NodeImage) bool {
-	for place, entry := range engineimage.Places(&image.Spec) {
-		for i := range entry.Tags {
-			tag := &entry.Tags[i]
-			if tag.CreatedAt == nil || slices.ContainsFunc(tag.OwnerReferences, func(o corev1.ObjectReference) bool { return o.Kind == "ImagePullJob" }) {
-				continue
-			}
-			answer := engineimage.Answer(place.Answers(&image.Status), tag.Tag)
-			if ended(tag, answer) {
-				continue
-			}
-			if limit, _ := limitOf(tag, answer); s.Now.Before(limit) {
-				return true
-			}
-		}
-	}
-	return false
 }
 
 // keep returns a tag without its gone jobs; false when the tag goes.
@@ -156,9 +134,7 @@ func (d *Decision) keep(tag *appsv1beta1.ImageTagSpec, answer *appsv1beta1.Image
 	if tag.CreatedAt == nil {
 		return kept, false
 	}
-	kept.OwnerReferences = slices.DeleteFunc(kept.OwnerReferences, func(o corev1.ObjectReference) bool {
-		return o.Kind == "ImagePullJob" && s.Gone(o)
-	})
+	kept.OwnerReferences = slices.DeleteFunc(kept.OwnerReferences, func(o corev1.ObjectReference) bool { return isJob(o) && s.Gone(o) })
 	if len(kept.OwnerReferences) == 0 && len(tag.OwnerReferences) > 0 {
 		return kept, false
 	}
@@ -168,7 +144,7 @@ func (d *Decision) keep(tag *appsv1beta1.ImageTagSpec, answer *appsv1beta1.Image
 	ttl := time.Duration(*tag.PullPolicy.TTLSecondsAfterFinished) * time.Second
 	left := ttl - s.Now.Sub(answer.CompletionTime.Time)
 	if left <= 0 {
-		if !slices.ContainsFunc(kept.OwnerReferences, func(o corev1.ObjectReference) bool { return o.Kind == "ImagePullJob" && s.Working(o) }) {
+		if !slices.ContainsFunc(kept.OwnerReferences, func(o corev1.ObjectReference) bool { return isJob(o) && s.Working(o) }) {
 			return kept, false
 		}
 		left = max(ttl, time.Minute) // the end of a job triggers no pass here
@@ -186,7 +162,7 @@ func (s *Snapshot) asked(have []appsv1beta1.ImagePullSecret, tags []appsv1beta1.
 	wanted := map[appsv1beta1.ImagePullSecret]bool{}
 	for i := range tags {
 		for _, owner := range tags[i].OwnerReferences {
-			if owner.Kind != "ImagePullJob" {
+			if !isJob(owner) {
 				continue
 			}
 			secrets, known := s.PullSecretsOf(owner)
@@ -239,18 +215,17 @@ func (d *Decision) prune(image *appsv1beta1.NodeImage, changes map[engineimage.P
 	d.Actions = append(d.Actions, patch(image, StepPrune, "", body))
 }
 
-// giveUp fails tags the node does not answer for.
+// giveUp fails tags the node does not answer for. Others, if written by hand, need the node daemon: a tag that the
+// server does not let be given up must not keep it deployed.
 func (d *Decision) giveUp(image *appsv1beta1.NodeImage, going map[engineimage.Place]any, s Snapshot) {
 	status := image.Status.DeepCopy()
 	now := podstate.Time(s.Now)
 	for place, entry := range engineimage.Places(&image.Spec) {
-		if _, changes := going[place]; changes {
-			continue // the next pass sees what is left
-		}
+		_, changes := going[place]
 		for i := range entry.Tags {
 			tag := &entry.Tags[i]
 			answer := engineimage.Answer(place.Answers(&image.Status), tag.Tag)
-			if ended(tag, answer) {
+			if tag.CreatedAt == nil || ended(tag, answer) {
 				continue
 			}
 			limit, message := limitOf(tag, answer)
@@ -259,7 +234,11 @@ func (d *Decision) giveUp(image *appsv1beta1.NodeImage, going map[engineimage.Pl
 			}
 			if left := limit.Sub(s.Now); left > 0 {
 				d.Recheck(left)
+				d.NeedsDaemon = d.NeedsDaemon || s.Node && !s.Virtual && !slices.ContainsFunc(tag.OwnerReferences, isJob)
 				continue
+			}
+			if changes {
+				continue // the next pass sees what is left
 			}
 			d.GivenUp = append(d.GivenUp, GivenUp{Name: place.Repository + ":" + tag.Tag, Message: message, Jobs: tag.OwnerReferences})
 			fail(status, place, appsv1beta1.ImageTagStatus{
@@ -322,6 +301,8 @@ func fail(status *appsv1beta1.NodeImageStatus, place engineimage.Place, answer a
 	}
 	place.SetAnswers(status, answers.Tags)
 }
+
+func isJob(o corev1.ObjectReference) bool { return o.Kind == "ImagePullJob" }
 
 func ended(tag *appsv1beta1.ImageTagSpec, answer *appsv1beta1.ImageTagStatus) bool {
 	return answer != nil && answer.Version == tag.Version && answer.CompletionTime != nil

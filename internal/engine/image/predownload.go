@@ -16,6 +16,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	"github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/internal/engine/inplace"
+	"github.com/kruise-operator/kruise-operator/internal/engine/lazy"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
 	"github.com/kruise-operator/kruise-operator/internal/engine/revision"
 )
@@ -207,10 +208,7 @@ func newImages(before, after *corev1.PodTemplateSpec) map[string]string {
 func newJob(w Workload, hash, name, image string) *v1beta1.ImagePullJob {
 	template := w.Update.Template
 	labels := maps.Clone(template.Labels)
-	if labels == nil {
-		labels = map[string]string{}
-	}
-	labels[shared.LabelRevisionHash] = hash
+	lazy.Put(&labels, shared.LabelRevisionHash, hash)
 
 	pods := v1beta1.ImagePullJobPodSelector{}
 	if w.LabelSelector != nil {
