@@ -148,43 +148,41 @@ func put(body fields, value any, path ...string) {
 	_ = unstructured.SetNestedField(body, value, path...)
 }
 
-func (s scaler) ofKEDA() bool { return s.kind.Kind == "ScaledObject" }
+// field is where it says that it takes no pods, with the value for that. outer is all of it that may not be there.
+func (s scaler) field() (value string, path, outer []string) {
+	if s.kind.Kind == "ScaledObject" {
+		path = []string{"metadata", "annotations", pausedScaleIn}
+		return "true", path, path
+	}
+	path = []string{"spec", "behavior", "scaleDown", "selectPolicy"}
+	return disabled, path, path[:2] // the API server fills in the rest of it
+}
 
 // now is what stands there.
 func (s scaler) now() string {
-	if s.ofKEDA() {
-		return s.object.GetAnnotations()[pausedScaleIn]
-	}
-	policy, _, _ := unstructured.NestedString(s.object.Object, "spec", "behavior", "scaleDown", "selectPolicy")
-	return policy
+	_, path, _ := s.field()
+	value, _, _ := unstructured.NestedString(s.object.Object, path...)
+	return value
 }
 
 // held keeps it from taking pods, and notes what stands there.
 func (s scaler) held() fields {
-	annotations := fields{shared.AnnotationScaleIn: cmp.Or(s.now(), none)}
-	body := fields{"metadata": fields{"annotations": annotations}}
-	if s.ofKEDA() {
-		annotations[pausedScaleIn] = "true"
-	} else {
-		put(body, disabled, "spec", "behavior", "scaleDown", "selectPolicy")
-	}
+	value, path, _ := s.field()
+	body := nested(cmp.Or(s.now(), none), "metadata", "annotations", shared.AnnotationScaleIn)
+	put(body, value, path...)
 	return body
 }
 
 // freed puts back what stood there. What somebody else has written meanwhile stays.
 func (s scaler) freed(before string) fields {
-	annotations := fields{shared.AnnotationScaleIn: nil}
-	body := fields{"metadata": fields{"annotations": annotations}}
+	value, path, outer := s.field()
+	body := nested(nil, "metadata", "annotations", shared.AnnotationScaleIn)
 	switch {
-	case s.ofKEDA():
-		if annotations[pausedScaleIn] = before; before == none {
-			annotations[pausedScaleIn] = nil
-		}
-	case s.now() != disabled:
-	case before == none: // the API server has filled in the rest of it
-		put(body, nil, "spec", "behavior")
+	case s.now() != value:
+	case before == none:
+		put(body, nil, outer...)
 	default:
-		put(body, before, "spec", "behavior", "scaleDown", "selectPolicy")
+		put(body, before, path...)
 	}
 	return body
 }
