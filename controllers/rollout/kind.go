@@ -20,6 +20,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/rollable"
 	"github.com/kruise-operator/kruise-operator/internal/hooks"
 	"github.com/kruise-operator/kruise-operator/internal/kinds"
+	"github.com/kruise-operator/kruise-operator/internal/kube/routes"
 	"github.com/kruise-operator/kruise-operator/internal/kube/workload"
 	"github.com/kruise-operator/kruise-operator/internal/platform/config"
 	"github.com/kruise-operator/kruise-operator/internal/platform/features"
@@ -37,7 +38,7 @@ func Value() controller.Kind {
 		Name:  Name,
 		Setup: Setup,
 		Admission: func(d admit.Deps) admit.Rules {
-			return admission.Kind(admission.Others{Reader: d.Client, Namespace: d.Namespace}, announcing(announcer{client: d.Client, hooks: d.Hooks, servers: d.Servers, acts: d.Acts}))
+			return admission.Kind(admission.Others{Judge: routes.Judge{Reader: d.Client, Namespace: d.Namespace}}, announcing(announcer{client: d.Client, hooks: d.Hooks, servers: d.Servers, acts: d.Acts}))
 		},
 		Convert:  convert.Converter,
 		Policies: Policies,

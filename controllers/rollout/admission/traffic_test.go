@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/kruise-operator/kruise-operator/api/rollouts/v1beta1"
+	"github.com/kruise-operator/kruise-operator/internal/kube/routes"
 )
 
 func TestValidateTraffic(t *testing.T) {
@@ -116,7 +117,7 @@ func TestAScriptServesWhatAClassCannot(t *testing.T) {
 			if tc.old != "" {
 				old = decoded(t, tc.old)
 			}
-			others := Others{Reader: fake.NewClientBuilder().WithScheme(scheme).WithObjects(stored).Build(), Namespace: "kruise-system"}
+			others := Others{routes.Judge{Reader: fake.NewClientBuilder().WithScheme(scheme).WithObjects(stored).Build(), Namespace: "kruise-system"}}
 			r := decoded(t, tc.spec)
 			if errs := Validate(r); len(errs) > 0 {
 				t.Fatal(errs)

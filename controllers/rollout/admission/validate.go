@@ -125,29 +125,22 @@ func ValidateUpdate(r, old *v1beta1.Rollout) field.ErrorList {
 	}
 	var errs field.ErrorList
 	spec := field.NewPath("spec")
-	if r.Spec.WorkloadRef != old.Spec.WorkloadRef {
-		errs = append(errs, field.Forbidden(spec.Child("workloadRef"), inRelease))
+	keep := func(same bool, at *field.Path, why string) {
+		if !same {
+			errs = append(errs, field.Forbidden(at, why))
+		}
 	}
-	if (r.Spec.Strategy.BlueGreen == nil) != (old.Spec.Strategy.BlueGreen == nil) {
-		return append(errs, field.Forbidden(spec.Child("strategy"), inRelease))
-	}
+	keep(r.Spec.WorkloadRef == old.Spec.WorkloadRef, spec.Child("workloadRef"), inRelease)
+	sameStyle := (r.Spec.Strategy.BlueGreen == nil) == (old.Spec.Strategy.BlueGreen == nil)
 	old, _ = unified(old, spec)
 	r, path := unified(r, spec.Child("strategy"))
 	now, was := r.Spec.Strategy.Canary, old.Spec.Strategy.Canary
-	if now == nil || was == nil {
+	if !sameStyle || now == nil || was == nil {
 		return append(errs, field.Forbidden(spec.Child("strategy"), inRelease))
 	}
-	if now.EnableExtraWorkloadForCanary != was.EnableExtraWorkloadForCanary {
-		errs = append(errs, field.Forbidden(path.Child("enableExtraWorkloadForCanary"), inRelease))
-	}
-	if !equality.Semantic.DeepEqual(now.TrafficRoutings, was.TrafficRoutings) {
-		errs = append(errs, field.Forbidden(path.Child("trafficRoutings"), inRelease))
-	}
-	if routing.SharedOf(r) != routing.SharedOf(old) {
-		errs = append(errs, field.Forbidden(sharedField(r), inRelease))
-	}
-	if len(now.Steps) != len(was.Steps) {
-		errs = append(errs, field.Forbidden(path.Child("steps"), fmt.Sprintf("their number %s: there are %d", inRelease, len(was.Steps))))
-	}
+	keep(now.EnableExtraWorkloadForCanary == was.EnableExtraWorkloadForCanary, path.Child("enableExtraWorkloadForCanary"), inRelease)
+	keep(equality.Semantic.DeepEqual(now.TrafficRoutings, was.TrafficRoutings), path.Child("trafficRoutings"), inRelease)
+	keep(routing.SharedOf(r) == routing.SharedOf(old), sharedField(r), inRelease)
+	keep(len(now.Steps) == len(was.Steps), path.Child("steps"), fmt.Sprintf("their number %s: there are %d", inRelease, len(was.Steps)))
 	return errs
 }

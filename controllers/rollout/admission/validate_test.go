@@ -18,6 +18,7 @@ import (
 	ctrladmission "sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/kruise-operator/kruise-operator/api/rollouts/v1beta1"
+	"github.com/kruise-operator/kruise-operator/internal/kube/routes"
 	"github.com/kruise-operator/kruise-operator/internal/webhook/admit"
 )
 
@@ -220,7 +221,7 @@ func TestOneRolloutForAWorkloadAndAService(t *testing.T) {
 	scheme := runtime.NewScheme()
 	scheme.AddKnownTypeWithName(v1beta1.GroupVersion().WithKind("Rollout"), &unstructured.Unstructured{})
 	scheme.AddKnownTypeWithName(v1beta1.GroupVersion().WithKind("RolloutList"), &unstructured.UnstructuredList{})
-	others := Others{Reader: fake.NewClientBuilder().WithScheme(scheme).WithObjects(other).Build()}
+	others := Others{routes.Judge{Reader: fake.NewClientBuilder().WithScheme(scheme).WithObjects(other).Build()}}
 	second := decoded(t, canary(steps("1")))
 	errs := others.check(t.Context(), second, nil)
 	if got := texts(errs); got != "spec.workloadRef Invalid" || !strings.Contains(errs.ToAggregate().Error(), "Rollout first") {

@@ -6,6 +6,7 @@ package admission
 
 import (
 	"context"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -30,12 +31,7 @@ const (
 )
 
 // Others finds the other Rollouts, and scripts for routes.
-type Others struct {
-	// Reader asks the API server, not a cache.
-	Reader client.Reader
-	// Namespace is the operator's.
-	Namespace string
-}
+type Others struct{ routes.Judge }
 
 // Kind are the rules for Rollouts. announce labels the workload of a valid one; nil: the controller does.
 func Kind(others Others, announce func(context.Context, *unstructured.Unstructured) []string) admit.Kind[v1beta1.Rollout, *v1beta1.Rollout] {
@@ -61,9 +57,8 @@ func inV1alpha1(fault *field.Error) bool {
 
 // fieldInV1alpha1 is v1alpha1's name of a field.
 func fieldInV1alpha1(path string) string {
-	const ref = "spec.workloadRef"
-	if len(path) >= len(ref) && path[:len(ref)] == ref {
-		return "spec.objectRef.workloadRef" + path[len(ref):]
+	if rest, found := strings.CutPrefix(path, "spec.workloadRef"); found {
+		return "spec.objectRef.workloadRef" + rest
 	}
 	return path
 }
@@ -72,7 +67,7 @@ func fieldInV1alpha1(path string) string {
 func (o Others) lookUp(ctx context.Context, r, old *v1beta1.Rollout) (field.ErrorList, []string) {
 	ctx, cancel := context.WithTimeout(ctx, admit.LookupTimeout)
 	defer cancel()
-	errs := routes.Judge{Reader: o.Reader, Namespace: o.Namespace}.Faults(ctx, func(scripts map[string]string) field.ErrorList {
+	errs := o.Faults(ctx, func(scripts map[string]string) field.ErrorList {
 		return admit.IntroducedBy(func(o *v1beta1.Rollout) field.ErrorList { return unserved(o, scripts) }, r, old)
 	})
 	if len(errs) == 0 {
