@@ -11,7 +11,6 @@ import (
 
 	"github.com/kruise-operator/kruise-operator/api/rollouts/v1beta1"
 	"github.com/kruise-operator/kruise-operator/internal/engine/traffic"
-	"github.com/kruise-operator/kruise-operator/internal/engine/traffic/script"
 )
 
 // Fixed are routes without a key for a script.
@@ -19,10 +18,12 @@ func Fixed(all []Route) []Route {
 	return slices.DeleteFunc(slices.Clone(all), func(r Route) bool { return r.Key != "" })
 }
 
-// Open are the others, as scripts serve them. They tell what they can do, and do nothing.
+// Open are the others, without those that have a script: only that knows what it can do.
 func Open(all []Route, scripts map[string]string) []Route {
-	open := slices.DeleteFunc(slices.Clone(all), func(r Route) bool { return r.Key == "" })
-	return Scripted(open, scripts, func(string) script.Run { return nil })
+	return slices.DeleteFunc(slices.Clone(all), func(r Route) bool {
+		_, scripted := scripts[r.Key]
+		return r.Key == "" || scripted
+	})
 }
 
 // CheckShare says what is wrong with a share for routes; path is that of the step.

@@ -91,22 +91,19 @@ func ofCustom(ref v1beta1.ObjectRef, path *field.Path) Route {
 	return r
 }
 
-// With lets a script of the administrator do instead.
-func (r Route) With(run script.Run) Route {
-	if r.Scripted = false; r.Kind.Kind == "Ingress" {
-		r.Provider = ingress.Provider{Annotator: script.Annotator{Run: run}}
-	} else {
-		r.Provider = script.Object{Run: run}
-	}
-	return r
-}
-
 // Scripted lets scripts of the administrator serve the routes that have one.
 func Scripted(all []Route, scripts map[string]string, run func(text string) script.Run) []Route {
 	for i := range all {
-		if text, found := scripts[all[i].Key]; found && all[i].Key != "" {
-			all[i] = all[i].With(run(text))
+		text, found := scripts[all[i].Key]
+		switch {
+		case !found:
+			continue
+		case all[i].Kind.Kind == "Ingress":
+			all[i].Provider = ingress.Provider{Annotator: script.Annotator{Run: run(text)}}
+		default:
+			all[i].Provider = script.Object{Run: run(text)}
 		}
+		all[i].Scripted = false
 	}
 	return all
 }
