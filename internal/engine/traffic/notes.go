@@ -6,6 +6,8 @@ package traffic
 import (
 	"encoding/json"
 
+	kjson "k8s.io/apimachinery/pkg/util/json"
+
 	"github.com/kruise-operator/kruise-operator/internal/engine/traffic/tree"
 )
 
@@ -19,7 +21,7 @@ func notes(object map[string]any, annotation string) map[string]json.RawMessage 
 
 // NoteOf is what an annotation of a route says about a Service of the user; false: nothing.
 func NoteOf[N any](object map[string]any, annotation, service string) (n N, found bool) {
-	found = json.Unmarshal(notes(object, annotation)[service], &n) == nil
+	found = kjson.Unmarshal(notes(object, annotation)[service], &n) == nil
 	return n, found
 }
 

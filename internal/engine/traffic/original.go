@@ -4,7 +4,7 @@
 package traffic
 
 import (
-	"encoding/json"
+	"k8s.io/apimachinery/pkg/util/json"
 
 	"github.com/kruise-operator/kruise-operator/internal/engine/traffic/tree"
 )
@@ -22,14 +22,18 @@ func Stored(object map[string]any) (map[string]any, bool, error) {
 	if err := json.Unmarshal([]byte(text), &before); err != nil || tree.Map(before, "spec") == nil {
 		return nil, true, Refuse("the annotation %s cannot be read: set the object back by hand, and remove it", AnnotationOriginal)
 	}
+	annotations := tree.Texts(before, "annotations")
+	delete(annotations, AnnotationOriginal)
+	return Rewritten(object, before["spec"], tree.Texts(before, "labels"), annotations), true, nil
+}
+
+// Rewritten is an object with another spec, other labels and other annotations.
+func Rewritten(object map[string]any, spec any, labels, annotations map[string]string) map[string]any {
 	after := tree.Clone(object)
-	after["spec"] = tree.Clone(before)["spec"]
-	for _, key := range []string{"labels", "annotations"} {
-		texts := tree.Texts(before, key)
-		delete(texts, AnnotationOriginal)
-		tree.Set(after, tree.FromTexts(texts), "metadata", key)
-	}
-	return after, true, nil
+	after["spec"] = spec
+	tree.Set(after, tree.FromTexts(labels), "metadata", "labels")
+	tree.Set(after, tree.FromTexts(annotations), "metadata", "annotations")
+	return after
 }
 
 // Store notes an object as it was; share is why it changes.

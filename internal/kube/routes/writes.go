@@ -60,12 +60,8 @@ func (w *Writes) change(p Place, change traffic.Change) {
 
 // replacing makes a stored object of the owner what it should be.
 func replacing(stored, want map[string]any) map[string]any {
-	after := tree.Clone(stored)
-	after["spec"] = want["spec"]
-	for _, key := range []string{"labels", "annotations"} {
-		tree.Set(after, tree.FromTexts(tree.Texts(want, "metadata", key)), "metadata", key)
-	}
-	return tree.Patch(stored, after)
+	labels, annotations := tree.Texts(want, "metadata", "labels"), tree.Texts(want, "metadata", "annotations")
+	return tree.Patch(stored, traffic.Rewritten(stored, want["spec"], labels, annotations))
 }
 
 // Patch changes an object as it was read.

@@ -5,12 +5,12 @@
 package patched
 
 import (
-	"encoding/json"
 	"strconv"
 	"testing"
 
 	jsonpatch "github.com/evanphx/json-patch/v5"
-	"sigs.k8s.io/yaml"
+	"k8s.io/apimachinery/pkg/util/json"
+	"k8s.io/apimachinery/pkg/util/yaml"
 
 	"github.com/kruise-operator/kruise-operator/internal/engine/traffic/tree"
 )
@@ -58,5 +58,5 @@ func YAML(t testing.TB, text string) map[string]any {
 	if err := yaml.Unmarshal([]byte(text), &object); err != nil {
 		t.Fatal(err)
 	}
-	return tree.Clone(object)
+	return object
 }

@@ -15,9 +15,6 @@ import (
 // Object routes by an object of a kind that only the script knows.
 type Object struct{ Run Run }
 
-// parts are what a script gets and returns of an object.
-func parts() []string { return []string{"spec", "labels", "annotations"} }
-
 // Check implements traffic.Provider. Only the script knows.
 func (Object) Check(traffic.Share, traffic.Names, *field.Path) field.ErrorList { return nil }
 
@@ -55,11 +52,9 @@ func data(object map[string]any) map[string]any {
 	if spec == nil {
 		spec = map[string]any{}
 	}
-	all := map[string]any{"spec": spec}
-	for _, key := range []string{"labels", "annotations"} {
-		all[key] = named(tree.Texts(object, "metadata", key))
+	return map[string]any{
+		"spec": spec, "labels": named(tree.Texts(object, "metadata", "labels")), "annotations": named(tree.Texts(object, "metadata", "annotations")),
 	}
-	return all
 }
 
 // named are texts as a script gets them: without any, it is an empty table.
@@ -69,17 +64,6 @@ func named(texts map[string]string) map[string]any {
 		all = map[string]any{}
 	}
 	return all
-}
-
-// put puts parts into an object.
-func put(object, parts map[string]any) {
-	object["spec"] = parts["spec"]
-	for _, key := range []string{"labels", "annotations"} {
-		tree.Set(object, nil, "metadata", key)
-		if all, _ := parts[key].(map[string]any); len(all) > 0 {
-			tree.Set(object, all, "metadata", key)
-		}
-	}
 }
 
 // scripted is an object after its script.
@@ -99,21 +83,20 @@ func (o Object) scripted(original map[string]any, names traffic.Names, share tra
 		return nil, traffic.Refuse("the script of %s returned no spec", tree.Text(original, "kind"))
 	}
 	made := data(original)
-	for _, key := range parts() {
+	for key := range made {
 		if value, isMap := result[key].(map[string]any); isMap {
 			made[key] = value
 		}
 	}
-	for _, key := range []string{"labels", "annotations"} {
-		all, err := texts(made[key].(map[string]any), key)
-		if err != nil {
-			return nil, err
-		}
-		made[key] = tree.FromTexts(all)
+	labels, err := texts(made["labels"].(map[string]any), "labels")
+	if err != nil {
+		return nil, err
 	}
-	after := tree.Clone(original)
-	put(after, made)
-	return after, nil
+	annotations, err := texts(made["annotations"].(map[string]any), "annotations")
+	if err != nil {
+		return nil, err
+	}
+	return traffic.Rewritten(original, made["spec"], labels, annotations), nil
 }
 
 // recovered is an object as its user wants it. What he wrote over the script's own changes is lost.
@@ -136,8 +119,7 @@ func (o Object) recovered(object map[string]any, names traffic.Names) (original 
 	delete(now["annotations"].(map[string]any), traffic.AnnotationOriginal)
 	m := &merge{}
 	all, _ := m.values(data(made), data(before), now).(map[string]any)
-	put(before, all)
-	return before, m.lost, nil
+	return traffic.Rewritten(before, all["spec"], tree.Texts(all, "labels"), tree.Texts(all, "annotations")), m.lost, nil
 }
 
 // merge takes what was changed from base to theirs over to mine.

@@ -39,8 +39,6 @@ func (m *machine) toLua(value any) lua.LValue {
 		return lua.LString(value)
 	case bool:
 		return lua.LBool(value)
-	case int:
-		return lua.LNumber(value)
 	case int64:
 		return lua.LNumber(value)
 	case float64:

@@ -1,12 +1,14 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package tree reads, copies and compares the JSON of objects whose types may be newer than the operator.
+// Package tree reads, copies and compares the JSON of objects whose types may be newer than the operator. Whole numbers are int64.
 package tree
 
 import (
 	"math"
 	"reflect"
+
+	"k8s.io/apimachinery/pkg/runtime"
 )
 
 // Map is the map at a path. It is nil when there is none.
@@ -40,8 +42,6 @@ func Number(from map[string]any, path ...string) (int64, bool) {
 	switch value := leaf(from, path).(type) {
 	case int64:
 		return value, true
-	case int:
-		return int64(value), true
 	case float64:
 		return int64(value), value == math.Trunc(value)
 	}
@@ -83,40 +83,11 @@ func List(items []map[string]any) []any {
 	return list
 }
 
-// Clone copies an object. Whole numbers become int64.
-func Clone(from map[string]any) map[string]any {
-	if from == nil {
-		return nil
-	}
-	return copied(from).(map[string]any)
-}
+// Clone copies an object.
+func Clone(from map[string]any) map[string]any { return runtime.DeepCopyJSON(from) }
 
-func copied(value any) any {
-	switch value := value.(type) {
-	case map[string]any:
-		to := make(map[string]any, len(value))
-		for key, item := range value {
-			to[key] = copied(item)
-		}
-		return to
-	case []any:
-		to := make([]any, len(value))
-		for i := range value {
-			to[i] = copied(value[i])
-		}
-		return to
-	case int:
-		return int64(value)
-	case float64:
-		if value == math.Trunc(value) && math.Abs(value) < 1<<53 {
-			return int64(value)
-		}
-	}
-	return value
-}
-
-// Same compares two values. 1 and 1.0 are the same.
-func Same(a, b any) bool { return reflect.DeepEqual(copied(a), copied(b)) }
+// Same compares two values.
+func Same(a, b any) bool { return reflect.DeepEqual(a, b) }
 
 // Texts are the texts of a map, such as labels.
 func Texts(from map[string]any, path ...string) map[string]string {
