@@ -62,7 +62,13 @@ func (c class) Check(share traffic.Share, names traffic.Names, path *field.Path)
 	if share.Headers != nil && lines(share.Headers) {
 		errs = append(errs, field.Invalid(path.Child("requestHeaderModifier"), "", "must not have line breaks"))
 	}
-	var header, cookie, query bool
+	known := map[string]bool{}
+	once := func(at *field.Path, what string, possible bool) {
+		if known[what] || !possible {
+			forbid(at, "know one "+what)
+		}
+		known[what] = true
+	}
 	for i, match := range share.Matches {
 		at := path.Child("matches").Index(i)
 		switch n := len(match.Headers) + len(match.QueryParams); {
@@ -73,20 +79,11 @@ func (c class) Check(share traffic.Share, names traffic.Names, path *field.Path)
 		case n != 1:
 			forbid(at, fmt.Sprintf("choose by one header or parameter in a match, not by %d", n))
 		case len(match.QueryParams) == 1:
-			if query {
-				forbid(at.Child("queryParams"), "know one parameter in a step")
-			}
-			query = true
+			once(at.Child("queryParams"), "parameter in a step", true)
 		case match.Headers[0].Name == Cookie:
-			if cookie || expression(match.Headers[0]) {
-				forbid(at.Child("headers"), "know one cookie in a step, and no expression for it")
-			}
-			cookie = true
+			once(at.Child("headers"), "cookie in a step, and no expression for it", !expression(match.Headers[0]))
 		default:
-			if header {
-				forbid(at.Child("headers"), "know one header in a step")
-			}
-			header = true
+			once(at.Child("headers"), "header in a step", true)
 		}
 	}
 	return errs
