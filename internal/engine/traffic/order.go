@@ -31,24 +31,13 @@ const (
 	Finish
 )
 
-// String names a Goal.
-func (g Goal) String() string {
-	return [...]string{"Prepare", "Route", "Open", "Restore", "Return", "Remove", "Finish"}[g]
-}
-
 // GoalOf is the goal of a step of ending a release; false: it is not about requests. Finish goes with a weight of 100.
-func GoalOf(step v1beta1.FinalisingStep) (Goal, bool) {
-	switch step {
-	case v1beta1.FinalisingStepRestoreStableService:
-		return Restore, true
-	case v1beta1.FinalisingStepRouteTrafficToStable:
-		return Return, true
-	case v1beta1.FinalisingStepRouteTrafficToNew:
-		return Finish, true
-	case v1beta1.FinalisingStepRemoveCanaryService:
-		return Remove, true
-	}
-	return 0, false
+func GoalOf(step v1beta1.FinalisingStep) (goal Goal, found bool) {
+	goal, found = map[v1beta1.FinalisingStep]Goal{
+		v1beta1.FinalisingStepRestoreStableService: Restore, v1beta1.FinalisingStepRouteTrafficToStable: Return,
+		v1beta1.FinalisingStepRouteTrafficToNew: Finish, v1beta1.FinalisingStepRemoveCanaryService: Remove,
+	}[step]
+	return goal, found
 }
 
 // World is what was read.

@@ -109,7 +109,7 @@ func (s *sim) reach(goal traffic.Goal, share traffic.Share, empties bool) {
 			world.Routes = append(world.Routes, reading.RouteState)
 		}
 		act, why := traffic.Next(world)
-		s.log = append(s.log, fmt.Sprintf("%3d %s: %s %s", s.now, goal, act, why))
+		s.log = append(s.log, fmt.Sprintf("%3d %d: %s %s", s.now, goal, act, why))
 		switch act {
 		case traffic.Done:
 			return

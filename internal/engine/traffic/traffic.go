@@ -8,6 +8,7 @@
 package traffic
 
 import (
+	"errors"
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -68,9 +69,6 @@ const (
 	Refused
 )
 
-// String names a Sight.
-func (s Sight) String() string { return [...]string{"Behind", "Silent", "Seen", "Refused"}[s] }
-
 // Refusal says what the user has to change before requests can be routed.
 type Refusal struct{ Reason string }
 
@@ -79,6 +77,9 @@ func (r *Refusal) Error() string { return r.Reason }
 
 // Refuse makes a Refusal.
 func Refuse(format string, args ...any) error { return &Refusal{Reason: fmt.Sprintf(format, args...)} }
+
+// ErrNever is about a match of a step that no request can have together with one of the route.
+var ErrNever = errors.New("no request can match")
 
 // Provider is a way of routing requests. It gets the object of the user as it is stored, and the one of the Rollout beside it; nil: there is none.
 type Provider interface {

@@ -5,6 +5,7 @@ package gateway
 
 import (
 	"cmp"
+	"errors"
 	"slices"
 	"strings"
 
@@ -86,14 +87,13 @@ func (p Provider) matches(original, rule map[string]any, step []v1beta1.HTTPRout
 	var all []map[string]any
 	for _, user := range users {
 		for i := range step {
-			match, possible, err := both(user, step[i])
-			if err != nil {
-				return nil, traffic.Refuse("matches[%d]: %v", i, err)
-			}
-			if !possible {
+			match, err := both(user, step[i])
+			switch {
+			case errors.Is(err, traffic.ErrNever):
 				continue
-			}
-			if p.taken(original, match) {
+			case err != nil:
+				return nil, traffic.Refuse("matches[%d]: %v", i, err)
+			case known(original, match):
 				return nil, traffic.Refuse("matches[%d] does not differ from a match that %s %s has already", i, p.Kind, tree.Text(original, "metadata", "name"))
 			}
 			all = append(all, match)
@@ -105,54 +105,45 @@ func (p Provider) matches(original, rule map[string]any, step []v1beta1.HTTPRout
 	return all, nil
 }
 
-// taken: a route of the user has the same match, and would win.
-func (p Provider) taken(original, match map[string]any) bool {
+// known: a route of the user has the same match, and would win.
+func known(original, match map[string]any) bool {
 	return slices.ContainsFunc(tree.Items(original, "spec", "rules"), func(rule map[string]any) bool {
 		return slices.ContainsFunc(tree.Items(rule, "matches"), func(user map[string]any) bool { return tree.Same(user, match) })
 	})
 }
 
-// both is a match for requests that both match. It is not possible when no request can.
-func both(user map[string]any, step v1beta1.HTTPRouteMatch) (match map[string]any, possible bool, err error) {
-	match = tree.Clone(user)
-	narrower, possible, err := narrow(match, step.Path)
-	if !possible || err != nil {
-		return nil, possible, err
+// both is a match for requests that both match.
+func both(user map[string]any, step v1beta1.HTTPRouteMatch) (map[string]any, error) {
+	match := tree.Clone(user)
+	narrower, errPath := narrow(match, step.Path)
+	headers, errHeaders := conditions(match, "headers", step.Headers, strings.EqualFold)
+	params, errParams := conditions(match, "queryParams", step.QueryParams, func(a, b string) bool { return a == b })
+	err := cmp.Or(errPath, errHeaders, errParams)
+	if err == nil && !narrower && !headers && !params {
+		err = traffic.Refuse("it only matches what the route matches already: name a longer or an exact path, or a header")
 	}
-	headers, possible, err := conditions(match, "headers", step.Headers, strings.EqualFold)
-	if !possible || err != nil {
-		return nil, possible, err
-	}
-	params, possible, err := conditions(match, "queryParams", step.QueryParams, func(a, b string) bool { return a == b })
-	if !possible || err != nil {
-		return nil, possible, err
-	}
-	if !narrower && !headers && !params {
-		return nil, true, traffic.Refuse("it only matches what the route matches already: name a longer or an exact path, or a header")
-	}
-	return match, true, nil
+	return match, err
 }
 
 // narrow sets the path to what both match, and says whether it wins over that of the user.
-func narrow(match map[string]any, path *v1beta1.HTTPMatch) (narrower, possible bool, err error) {
+func narrow(match map[string]any, path *v1beta1.HTTPMatch) (narrower bool, err error) {
 	if path == nil {
-		return false, true, nil
+		return false, nil
 	}
 	kind, value := kindOf(path.Type, pathPrefix), ptr.Deref(path.Value, "/")
 	user, has := cmp.Or(tree.Text(match, "path", "type"), pathPrefix), cmp.Or(tree.Text(match, "path", "value"), "/")
 	switch {
 	case user == kind && trimmed(has, user) == trimmed(value, kind):
-		return false, true, nil
+		return false, nil
 	case user == regular || kind == regular:
-		return false, true, traffic.Refuse("the path %s cannot be combined with the path %s of the route", value, has)
-	case user == exact:
-		return false, kind == pathPrefix && within(has, value), nil
-	case within(value, has):
+		return false, traffic.Refuse("the path %s cannot be combined with the path %s of the route", value, has)
+	case user == pathPrefix && within(value, has):
 		match["path"] = map[string]any{"type": kind, "value": value}
-		return true, true, nil
-	default:
-		return false, kind == pathPrefix && within(has, value), nil
+		return true, nil
+	case kind == pathPrefix && within(has, value):
+		return false, nil
 	}
+	return false, traffic.ErrNever
 }
 
 func trimmed(path, kind string) string {
@@ -169,7 +160,7 @@ func within(path, prefix string) bool {
 }
 
 // conditions adds those of a step to headers or parameters, and says whether there is one more.
-func conditions(match map[string]any, key string, step []v1beta1.HTTPNamedMatch, same func(a, b string) bool) (more, possible bool, err error) {
+func conditions(match map[string]any, key string, step []v1beta1.HTTPNamedMatch, same func(a, b string) bool) (more bool, err error) {
 	items := tree.Items(match, key)
 	for _, s := range step {
 		kind, found := kindOf(s.Type, exact), false
@@ -182,9 +173,9 @@ func conditions(match map[string]any, key string, step []v1beta1.HTTPNamedMatch,
 			switch value := tree.Text(item, "value"); {
 			case user == kind && value == s.Value:
 			case user == exact && kind == exact:
-				return false, false, nil
+				return false, traffic.ErrNever
 			default:
-				return false, true, traffic.Refuse("%s %s has another condition in the route already", key, s.Name)
+				return false, traffic.Refuse("%s %s has another condition in the route already", key, s.Name)
 			}
 		}
 		if !found {
@@ -193,10 +184,10 @@ func conditions(match map[string]any, key string, step []v1beta1.HTTPNamedMatch,
 		}
 	}
 	if len(items) > perMatch {
-		return false, true, traffic.Refuse("%d %s are more than the %d of a match: those of the route and those of the step", len(items), key, perMatch)
+		return false, traffic.Refuse("%d %s are more than the %d of a match: those of the route and those of the step", len(items), key, perMatch)
 	}
 	if more {
 		match[key] = tree.List(items)
 	}
-	return more, true, nil
+	return more, nil
 }

@@ -310,7 +310,7 @@ func TestSeen(t *testing.T) {
 			object := patched.YAML(t, `{metadata: {name: shop, namespace: default, generation: 3}, spec: `+c.spec+`, status: {parents: [`+c.parents+`]}}`)
 			got, why := Provider{Kind: "HTTPRoute"}.Seen(object, nil)
 			if got != c.want || !strings.Contains(why, c.why) {
-				t.Errorf("%s, %s; want %s, %s", got, why, c.want, c.why)
+				t.Errorf("%d, %s; want %d, %s", got, why, c.want, c.why)
 			}
 		})
 	}
@@ -318,11 +318,11 @@ func TestSeen(t *testing.T) {
 		object := patched.YAML(t, `{metadata: {name: shop, namespace: default, generation: 3}, spec: `+one+`, status: {parents: [`+said("a", "", yes)+`]}}`)
 		fresh := patched.YAML(t, `{metadata: {name: shop-web, namespace: default, generation: 3}, spec: `+one+`}`)
 		if got, why := (Provider{Kind: "HTTPRoute"}).Seen(object, fresh); got != traffic.Behind {
-			t.Errorf("%s %s", got, why)
+			t.Errorf("%d %s", got, why)
 		}
 		fresh["status"] = object["status"]
 		if got, why := (Provider{Kind: "HTTPRoute"}).Seen(object, fresh); got != traffic.Seen {
-			t.Errorf("%s %s", got, why)
+			t.Errorf("%d %s", got, why)
 		}
 	})
 }

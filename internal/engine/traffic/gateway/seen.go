@@ -13,21 +13,18 @@ import (
 
 // Seen implements traffic.Provider: each parent of both routes has accepted its last generation.
 func (p Provider) Seen(object, own map[string]any) (traffic.Sight, string) {
-	if object == nil && own == nil {
-		return traffic.Silent, "the route is not there"
+	sight, why := traffic.Silent, "the route is not there"
+	if object != nil {
+		sight, why = p.seen(object)
 	}
-	if object == nil {
-		return p.seen(own)
-	}
-	sight, why := p.seen(object)
 	if own == nil || sight == traffic.Refused || sight == traffic.Behind {
 		return sight, why
 	}
 	other, reason := p.seen(own)
-	if other == traffic.Silent && sight == traffic.Seen {
-		other = traffic.Behind // the gateway is one that speaks
-	}
-	if other == traffic.Refused || other == traffic.Behind {
+	switch {
+	case other == traffic.Silent && sight == traffic.Seen:
+		return traffic.Behind, reason // the gateway is one that speaks
+	case other == traffic.Refused || other == traffic.Behind || object == nil:
 		return other, reason
 	}
 	return sight, why

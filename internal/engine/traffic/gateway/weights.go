@@ -110,10 +110,9 @@ func recovered(object map[string]any, names traffic.Names) (map[string]any, *not
 	if names.Stable == names.Canary {
 		return after, nil
 	}
-	at := 0
 	for _, rule := range tree.Items(after, "spec", "rules") {
 		if has(rule, after, names.Stable) || has(rule, after, names.Canary) {
-			recoverRule(rule, after, names, n, &at)
+			n.recover(rule, after, names)
 		}
 	}
 	if !noted || n.Scale < 1 {
@@ -122,36 +121,25 @@ func recovered(object map[string]any, names traffic.Names) (map[string]any, *not
 	return after, &n
 }
 
-// recoverRule undoes weighted in one rule; at counts references to the stable Service.
-func recoverRule(rule, object map[string]any, names traffic.Names, n note, at *int) {
-	var refs, canaries []map[string]any
-	for _, ref := range tree.Items(rule, "backendRefs") {
-		if refersTo(ref, object, names.Canary) {
-			canaries = append(canaries, ref)
-		} else {
-			refs = append(refs, ref)
-		}
-	}
-	ours := n.Scale > 0 && len(canaries) > 0
-	first := *at
+// recover undoes weighted in one rule. It takes the weights of the rule from those that are noted.
+func (n *note) recover(rule, object map[string]any, names traffic.Names) {
+	isCanary := func(ref map[string]any) bool { return refersTo(ref, object, names.Canary) }
+	refs := slices.DeleteFunc(tree.Items(rule, "backendRefs"), isCanary)
+	canaries := slices.DeleteFunc(tree.Items(rule, "backendRefs"), func(ref map[string]any) bool { return !isCanary(ref) })
+	ours := n.Scale > 0 && len(canaries) > 0 && has(rule, object, names.Stable)
 	for _, ref := range refs {
 		if !refersTo(ref, object, names.Stable) {
 			continue
 		}
-		noted := int64(-1)
-		if *at < len(n.Weights) {
-			noted = n.Weights[*at]
-		}
-		*at++
-		canary := taken(&canaries, ref)
-		if total, scaled := n.total(weight(ref), canary, noted); ours && scaled {
+		noted := n.Weights[:min(1, len(n.Weights))]
+		n.Weights = n.Weights[len(noted):]
+		total, scaled := n.total(weight(ref), taken(&canaries, ref), noted)
+		if ours = ours && scaled; ours {
 			ref["weight"] = total
-		} else {
-			ours = false
 		}
 	}
 	for _, ref := range refs {
-		if w := weight(ref); ours && *at > first && !refersTo(ref, object, names.Stable) && w%n.Scale == 0 {
+		if w := weight(ref); ours && !refersTo(ref, object, names.Stable) && w%n.Scale == 0 {
 			ref["weight"] = w / n.Scale
 		}
 	}
@@ -172,21 +160,19 @@ func taken(canaries *[]map[string]any, stable map[string]any) map[string]any {
 
 // total is the weight that the user gave to the stable Service. It is not scaled when the user has written it since.
 // That has 0 for the new version, or lacks it.
-func (n note) total(stable int64, ref map[string]any, noted int64) (int64, bool) {
+func (n *note) total(stable int64, ref map[string]any, noted []int64) (int64, bool) {
 	if ref == nil || n.Scale < 1 {
 		return stable, false
 	}
 	canary := weight(ref)
 	sum := stable + canary
 	switch set := canary == part(sum, n.Percent) && sum%n.Scale == 0; {
-	case set && sum/n.Scale == noted:
-		return noted, true
 	case canary == 0 && stable > 0 && !set:
 		return stable, false
 	case sum%n.Scale == 0:
 		return sum / n.Scale, true
-	case noted >= 0:
-		return noted, true
+	case len(noted) > 0:
+		return noted[0], true
 	}
 	return max(1, sum/n.Scale), true
 }

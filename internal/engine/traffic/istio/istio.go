@@ -39,9 +39,9 @@ func Of(group, kind string) (Provider, bool) {
 
 // note is what is kept of an object before the release: the routes that were changed, by protocol, and for what.
 type note struct {
-	Weight  *int32                    `json:"weight,omitempty"`
-	Headers *v1beta1.HTTPHeaderFilter `json:"headers,omitempty"`
-	Routes  map[string][][]any        `json:"routes,omitempty"`
+	Weight  *int32                        `json:"weight,omitempty"`
+	Headers *v1beta1.HTTPHeaderFilter     `json:"headers,omitempty"`
+	Routes  map[string][][]map[string]any `json:"routes,omitempty"`
 }
 
 // Check implements traffic.Provider.

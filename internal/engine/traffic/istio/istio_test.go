@@ -318,7 +318,7 @@ func TestSeen(t *testing.T) {
 		"{}": traffic.Silent, "{validationMessages: [{level: WARNING}]}": traffic.Silent, "{validationMessages: [{level: ERROR, type: {code: IST0101}}]}": traffic.Refused,
 	} {
 		if got, _ := (Provider{Kind: virtualService}).Seen(patched.YAML(t, "status: "+status), nil); got != want {
-			t.Errorf("%s: %s", status, got)
+			t.Errorf("%s: %d", status, got)
 		}
 	}
 }

@@ -5,6 +5,7 @@ package istio
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -56,18 +57,15 @@ func chosen(rule, object map[string]any, names traffic.Names, match []map[string
 			continue
 		}
 		made, w := turned(to, names), weight(to, len(users))
-		twice := false
-		for _, other := range route {
-			if tree.Same(other["destination"], made["destination"]) {
-				other["weight"], twice = weight(other, len(users))+w, true
-			}
+		i := indexOf(route, made)
+		switch {
+		case i >= 0:
+			route[i]["weight"] = weight(route[i], len(users)) + w
+			continue
+		case len(users) > 1:
+			made["weight"] = w
 		}
-		if !twice {
-			if len(users) > 1 {
-				made["weight"] = w
-			}
-			route = append(route, made)
-		}
+		route = append(route, made)
 	}
 	rule["name"], rule["match"], rule["route"] = name, tree.List(match), tree.List(route)
 	changeHeaders(rule, headers)
@@ -103,17 +101,13 @@ func both(users []map[string]any, step v1beta1.HTTPRouteMatch) ([]map[string]any
 	var all []map[string]any
 	for _, user := range users {
 		match := tree.Clone(user)
-		possible, err := narrow(match, step.Path)
-		if err == nil && possible {
-			possible, err = conditions(match, "headers", step.Headers, strings.EqualFold)
-		}
-		if err == nil && possible {
-			possible, err = conditions(match, "queryParams", step.QueryParams, func(a, b string) bool { return a == b })
-		}
-		if err != nil {
+		errPath, errHeaders := narrow(match, step.Path), conditions(match, "headers", step.Headers, strings.EqualFold)
+		errParams := conditions(match, "queryParams", step.QueryParams, func(a, b string) bool { return a == b })
+		err := cmp.Or(errPath, errHeaders, errParams)
+		if err != nil && !errors.Is(err, traffic.ErrNever) {
 			return nil, err
 		}
-		if possible && len(match) > 0 {
+		if err == nil && len(match) > 0 {
 			all = append(all, match)
 		}
 	}
@@ -125,35 +119,34 @@ func way(kind *string, omitted string) string {
 	return cmp.Or(map[string]string{"Exact": "exact", "PathPrefix": "prefix", "RegularExpression": "regex"}[ptr.Deref(kind, "")], omitted)
 }
 
-// narrow sets the path to what both match, if there is anything.
-func narrow(match map[string]any, path *v1beta1.HTTPMatch) (possible bool, err error) {
+// narrow sets the path to what both match.
+func narrow(match map[string]any, path *v1beta1.HTTPMatch) error {
 	if path == nil {
-		return true, nil
+		return nil
 	}
 	kind, value := way(path.Type, "prefix"), ptr.Deref(path.Value, "/")
 	want := map[string]any{kind: value}
 	user := tree.Map(match, "uri")
 	if user == nil || tree.Same(user, want) {
 		match["uri"] = want
-		return true, nil
+		return nil
 	}
 	exact, isExact := user["exact"].(string)
 	prefix, isPrefix := user["prefix"].(string)
 	switch {
 	case kind == "regex" || !isExact && !isPrefix || match["ignoreUriCase"] == true:
-		return false, traffic.Refuse("the path %s cannot be combined with the path of the rule", value)
-	case isExact:
-		return kind == "prefix" && strings.HasPrefix(exact, value), nil
-	case strings.HasPrefix(value, prefix):
+		return traffic.Refuse("the path %s cannot be combined with the path of the rule", value)
+	case isPrefix && strings.HasPrefix(value, prefix):
 		match["uri"] = want
-		return true, nil
-	default:
-		return kind == "prefix" && strings.HasPrefix(prefix, value), nil
+		return nil
+	case kind == "prefix" && strings.HasPrefix(cmp.Or(exact, prefix), value):
+		return nil
 	}
+	return traffic.ErrNever
 }
 
 // conditions adds those of a step to headers or parameters.
-func conditions(match map[string]any, key string, step []v1beta1.HTTPNamedMatch, same func(a, b string) bool) (possible bool, err error) {
+func conditions(match map[string]any, key string, step []v1beta1.HTTPNamedMatch, same func(a, b string) bool) error {
 	for _, s := range step {
 		want, found := map[string]any{way(s.Type, "exact"): s.Value}, false
 		for name, value := range tree.Map(match, key) {
@@ -167,14 +160,14 @@ func conditions(match map[string]any, key string, step []v1beta1.HTTPNamedMatch,
 			switch {
 			case tree.Same(user, want):
 			case exact && exactly:
-				return false, nil
+				return traffic.ErrNever
 			default:
-				return false, traffic.Refuse("%s %s has another condition in the rule already", key, s.Name)
+				return traffic.Refuse("%s %s has another condition in the rule already", key, s.Name)
 			}
 		}
 		if !found {
 			tree.Set(match, want, key, s.Name)
 		}
 	}
-	return true, nil
+	return nil
 }

@@ -32,18 +32,19 @@ func canary(to, object map[string]any, names traffic.Names) bool {
 }
 
 // weighted shares requests in each rule without a match, and returns the routes as they were.
-func weighted(object map[string]any, names traffic.Names, n note) map[string][][]any {
+func weighted(object map[string]any, names traffic.Names, n note) map[string][][]map[string]any {
 	if n.Weight == nil {
 		return nil
 	}
-	before := map[string][][]any{}
+	before := map[string][][]map[string]any{}
 	for _, protocol := range protocols() {
 		for _, rule := range tree.Items(object, "spec", protocol) {
 			if _, chooses := rule["match"]; chooses || !sends(rule, object, names) {
 				continue
 			}
-			before[protocol] = append(before[protocol], rule["route"].([]any))
-			rule["route"] = tree.List(split(tree.Items(rule, "route"), object, names, n))
+			route := tree.Items(rule, "route")
+			before[protocol] = append(before[protocol], route)
+			rule["route"] = tree.List(split(route, object, names, n))
 		}
 	}
 	return before
@@ -56,7 +57,7 @@ func split(route []map[string]any, object map[string]any, names traffic.Names, n
 	if sum(route) != 100 {
 		scale = 100 // by itself a small weight cannot be divided
 	}
-	owed := map[int]int64{}
+	owed, given := map[int]int64{}, map[int]int64{}
 	for _, to := range route {
 		w := weight(to, len(route)) * scale
 		if !stable(to, object, names) {
@@ -64,7 +65,7 @@ func split(route []map[string]any, object map[string]any, names traffic.Names, n
 			continue
 		}
 		made := turned(to, names)
-		i := slices.IndexFunc(fresh, func(f map[string]any) bool { return tree.Same(f["destination"], made["destination"]) })
+		i := indexOf(fresh, made)
 		if i < 0 {
 			i = len(fresh)
 			changeHeaders(made, n.Headers)
@@ -72,18 +73,17 @@ func split(route []map[string]any, object map[string]any, names traffic.Names, n
 		}
 		// Fractions of several destinations add up in the new version.
 		owed[i] += w * int64(*n.Weight)
-		less := (owed[i]+50)/100 - gathered(fresh[i])
-		less = min(max(less, 0), w)
+		less := min(max((owed[i]+50)/100-given[i], 0), w)
+		given[i] += less
 		after = append(after, with(to, w-less))
-		fresh[i]["weight"] = gathered(fresh[i]) + less
+		fresh[i]["weight"] = given[i]
 	}
 	return append(after, fresh...)
 }
 
-// gathered is a weight that is being added up.
-func gathered(to map[string]any) int64 {
-	n, _ := tree.Number(to, "weight")
-	return n
+// indexOf finds a destination in a route; -1: it is not there.
+func indexOf(route []map[string]any, to map[string]any) int {
+	return slices.IndexFunc(route, func(other map[string]any) bool { return tree.Same(other["destination"], to["destination"]) })
 }
 
 // weight is that of one destination of so many. Alone it has all.
@@ -125,32 +125,24 @@ func turned(to map[string]any, names traffic.Names) map[string]any {
 
 // unweighted undoes weighted. A route that somebody else has written since keeps its destinations.
 func unweighted(object map[string]any, protocol string, names traffic.Names, n note) {
-	left := slices.Clone(n.Routes[protocol])
-	changed := slices.DeleteFunc(tree.Items(object, "spec", protocol), func(rule map[string]any) bool {
-		return n.Weight == nil || !sends(rule, object, names) && !has(rule, object, names)
-	})
-	for _, same := range []func(rule map[string]any, before []map[string]any) bool{
-		func(rule map[string]any, before []map[string]any) bool {
-			return tree.Same(tree.List(tree.Items(rule, "route")), tree.List(split(before, object, names, n)))
-		},
-		func(rule map[string]any, before []map[string]any) bool {
-			return has(rule, object, names) && tree.Same(tree.List(plain(rule, object, names)), tree.List(plain(map[string]any{"route": tree.List(before)}, object, names)))
-		},
-	} {
-		changed = slices.DeleteFunc(changed, func(rule map[string]any) bool {
-			i := slices.IndexFunc(left, func(before []any) bool { return same(rule, tree.Items(map[string]any{"r": before}, "r")) })
-			if i < 0 {
-				return false
-			}
-			rule["route"] = tree.Clone(map[string]any{"r": left[i]})["r"]
-			left = slices.Delete(left, i, i+1)
-			return true
-		})
-	}
-	for _, rule := range changed {
-		if has(rule, object, names) {
-			rule["route"] = tree.List(joined(rule, object, names))
+	left := n.Routes[protocol]
+	for _, rule := range tree.Items(object, "spec", protocol) {
+		if n.Weight == nil || !has(rule, object, names) {
+			continue
 		}
+		route := tree.Items(rule, "route")
+		i := slices.IndexFunc(left, func(before []map[string]any) bool { return tree.Same(route, split(before, object, names, n)) })
+		if i < 0 {
+			i = slices.IndexFunc(left, func(before []map[string]any) bool {
+				return tree.Same(plain(route, object, names), plain(before, object, names))
+			})
+		}
+		if i < 0 {
+			rule["route"] = tree.List(joined(route, object, names))
+			continue
+		}
+		rule["route"] = tree.List(left[i])
+		left = slices.Delete(left, i, i+1)
 	}
 }
 
@@ -159,9 +151,9 @@ func has(rule, object map[string]any, names traffic.Names) bool {
 	return slices.ContainsFunc(tree.Items(rule, "route"), func(to map[string]any) bool { return canary(to, object, names) })
 }
 
-// plain are the destinations of a rule without weights and without the new version.
-func plain(rule, object map[string]any, names traffic.Names) (all []map[string]any) {
-	for _, to := range tree.Items(rule, "route") {
+// plain are the destinations of a route without weights and without the new version.
+func plain(route []map[string]any, object map[string]any, names traffic.Names) (all []map[string]any) {
+	for _, to := range route {
 		if !canary(to, object, names) {
 			to = tree.Clone(to)
 			delete(to, "weight")
@@ -172,8 +164,8 @@ func plain(rule, object map[string]any, names traffic.Names) (all []map[string]a
 }
 
 // joined gives the weight of the new version back to the stable one.
-func joined(rule, object map[string]any, names traffic.Names) (all []map[string]any) {
-	route, back := tree.Items(rule, "route"), int64(0)
+func joined(route []map[string]any, object map[string]any, names traffic.Names) (all []map[string]any) {
+	back := int64(0)
 	for _, to := range route {
 		if canary(to, object, names) {
 			back += weight(to, len(route))
