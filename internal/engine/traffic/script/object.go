@@ -37,7 +37,7 @@ func (o Object) Want(object, _ map[string]any, names traffic.Names, share traffi
 	if err != nil {
 		return traffic.Change{}, err
 	}
-	traffic.Store(after, data(original), share)
+	traffic.Store(after, original, share)
 	return traffic.Change{Patch: tree.Patch(object, after), Corrected: lost}, nil
 }
 

@@ -223,6 +223,14 @@ func TestObject(t *testing.T) {
 			t.Error(diff)
 		}
 	})
+	t.Run("an annotation of the user that the script changes comes back", func(t *testing.T) {
+		noted := tree.Clone(before)
+		tree.Set(noted, "of the user", "metadata", "annotations", "example.com/canary")
+		got, lost := end(apply(noted, traffic.Share{Weight: ptr.To(int32(20))}))
+		if diff := cmp.Diff(without(noted), without(got)); diff != "" || lost {
+			t.Error(lost, diff)
+		}
+	})
 	t.Run("what is written over the script is corrected", func(t *testing.T) {
 		edited := tree.Clone(at)
 		tree.Items(edited, "spec", "backends")[0]["weight"] = int64(7)
