@@ -18,8 +18,8 @@ func TestWhatOpenKruiseLeftNeedsNothing(t *testing.T) {
 	objects := fixtures.Objects(t, "container-launch-priority/state.yaml")
 	pod := fixtures.All[corev1.Pod](t, objects, "v1", "Pod")[0]
 	barrier := fixtures.As[corev1.ConfigMap](t, fixtures.Find(t, objects, "ConfigMap", pod.Name+"-barrier"))
-	if holder := HolderOf(pod, barrier); holder != ThisPod {
-		t.Errorf("the barrier is of %q", holder)
+	if this, _ := holds(pod, barrier); !this {
+		t.Error("the barrier is not the pod's")
 	}
 	d := Plan(pod, barrier)
 	if d.Delete || d.Create || len(d.Release) > 0 || d.Complete || d.Blocked != "" || NeedsPass(pod) {

@@ -15,36 +15,16 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/podstate"
 )
 
-// Holder is the owner of a ConfigMap named like a pod's barrier.
-type Holder string
-
-// The holders.
-const (
-	// Nobody: there is no such ConfigMap.
-	Nobody Holder = ""
-	// ThisPod: it is the barrier of the pod.
-	ThisPod Holder = "ThisPod"
-	// EarlierPod: it is the barrier of an earlier pod of this name, and not believed.
-	EarlierPod Holder = "EarlierPod"
-	// SomebodyElse: it is no barrier. It is neither changed nor deleted.
-	SomebodyElse Holder = "SomebodyElse"
-)
-
-// HolderOf finds the owner of a ConfigMap; nil is Nobody's.
-func HolderOf(pod *corev1.Pod, found *corev1.ConfigMap) Holder {
+// holds says whose barrier a ConfigMap is: this pod's, or an earlier one's of the name. It may be neither.
+func holds(pod *corev1.Pod, found *corev1.ConfigMap) (this, earlier bool) {
 	if found == nil {
-		return Nobody
+		return false, false
 	}
-	holder := SomebodyElse
 	for _, owner := range found.OwnerReferences {
-		switch {
-		case owner.UID == pod.UID:
-			return ThisPod
-		case owner.Kind == "Pod" && owner.APIVersion == "v1" && owner.Name == pod.Name:
-			holder = EarlierPod
-		}
+		this = this || owner.UID == pod.UID
+		earlier = earlier || owner.Kind == "Pod" && owner.APIVersion == "v1" && owner.Name == pod.Name
 	}
-	return holder
+	return this, earlier && !this
 }
 
 // Level is a priority, and its key in the barrier.
@@ -80,30 +60,30 @@ type Decision struct {
 //  5. mark the pod when all are released.
 func Plan(pod *corev1.Pod, found *corev1.ConfigMap) Decision {
 	var d Decision
-	holder := HolderOf(pod, found)
+	this, earlier := holds(pod, found)
 	containers := launch.Containers(pod)
 	switch {
 	case len(containers) == 0:
 		return d
 	case pod.DeletionTimestamp != nil:
-		d.Delete = holder == ThisPod && found.DeletionTimestamp == nil
+		d.Delete = this && found.DeletionTimestamp == nil
 		return d
 	case podstate.Finished(pod):
 		return d
-	case holder == SomebodyElse:
+	case found != nil && !this && !earlier:
 		d.Blocked = fmt.Sprintf("ConfigMap %s, which is to say which containers may start, exists and is not of this pod: delete or rename it", found.Name)
 		return d
-	case holder != Nobody && found.DeletionTimestamp != nil: // of this pod, or of an earlier one
+	case found != nil && found.DeletionTimestamp != nil: // of this pod, or of an earlier one
 		d.Blocked = fmt.Sprintf("ConfigMap %s, which says which containers may start, is being deleted, and finalizers keep it: %s",
 			found.Name, strings.Join(found.Finalizers, ", "))
 		return d
 	}
-	d.Delete = holder == EarlierPod
-	d.Create = holder != ThisPod
+	d.Delete = earlier
+	d.Create = !this
 	due, _ := launch.Due(containers)
 	for _, c := range containers {
 		level := Level{c.Priority, c.Key}
-		written := holder == ThisPod && found.Data[c.Key] != ""
+		written := this && found.Data[c.Key] != ""
 		if !written && !c.Created && !launch.Completed(pod) && c.Priority < due || slices.Contains(d.Open, level) {
 			continue
 		}
