@@ -5,7 +5,6 @@ package launchpriority
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -54,7 +53,13 @@ const (
 
 // NeedsWholePod reports if the pod waits at its barrier, or asks for an order it may lack.
 func NeedsWholePod(pod *corev1.Pod) bool {
-	return launch.Waits(pod) || launch.OrderRequested(pod.Annotations, pod.Spec.Containers)
+	return launch.Waits(pod) || wantsOrder(pod)
+}
+
+// wantsOrder: the pod asks for an order, readable or not.
+func wantsOrder(pod *corev1.Pod) bool {
+	priorities, fault := launch.Priorities(pod.Annotations, pod.Spec.Containers, nil)
+	return priorities != nil || fault != nil
 }
 
 type reconciler struct {
@@ -66,8 +71,9 @@ type reconciler struct {
 // Setup makes the manager run the controller.
 func Setup(_ context.Context, mgr ctrl.Manager, d workload.Dependencies, _ *config.Config) error {
 	r := &reconciler{
-		Dependencies: d, writer: &writer.Writer{Client: d.Client, Live: d.Live, Timeout: d.WriteTimeout}, waiting: newWaiting(d.Metrics.LaunchWaiting),
+		Dependencies: d, writer: &writer.Writer{Client: d.Client, Live: d.Live, Timeout: d.WriteTimeout}, waiting: newWaiting(),
 	}
+	d.Metrics.LaunchWaiting.Add(r.waiting.count)
 	_, err := workload.NewPodController(mgr, d, Name, workers, r, due())
 	return err
 }
@@ -95,11 +101,7 @@ func due() predicate.Predicate {
 
 // notKept: a pod asked for an order and was made without.
 func notKept(pod *corev1.Pod) bool {
-	if pod.DeletionTimestamp != nil || launch.Waits(pod) {
-		return false
-	}
-	priorities, fault := launch.Priorities(pod.Annotations, pod.Spec.Containers, nil)
-	return priorities != nil || fault != nil
+	return pod.DeletionTimestamp == nil && !launch.Waits(pod) && wantsOrder(pod)
 }
 
 // Reconcile brings one pod closer to the start of all of its containers.
@@ -172,13 +174,13 @@ func (r *reconciler) apply(ctx context.Context, pod *corev1.Pod, found *corev1.C
 	switch {
 	case todo.Create:
 		if err := r.writer.Create(ctx, freshness.Owner{}, kind, plan.Barrier(pod, todo.Open), ""); err != nil {
-			return r.refused(pod, fmt.Errorf("creating the barrier: %w", err))
+			return fmt.Errorf("creating the barrier: %w", r.refused(pod, err))
 		}
 	case len(todo.Release) > 0:
 		change := map[string]any{"metadata": map[string]any{"uid": found.UID}, "data": plan.Keys(todo.Release)}
 		patch := writer.Patch{Type: types.MergePatchType, Content: change}
 		if _, err := r.writer.Patch(ctx, freshness.Owner{}, freshness.RefOf(kind, found), patch); err != nil {
-			return r.refused(pod, fmt.Errorf("writing the barrier: %w", err))
+			return fmt.Errorf("writing the barrier: %w", r.refused(pod, err))
 		}
 	}
 	for _, level := range todo.Release {
@@ -200,11 +202,7 @@ func (r *reconciler) apply(ctx context.Context, pod *corev1.Pod, found *corev1.C
 // refused reports a barrier the server refuses, for example by a quota of ConfigMaps. It is tried again.
 func (r *reconciler) refused(pod *corev1.Pod, err error) error {
 	if apierrors.IsForbidden(err) || apierrors.IsInvalid(err) {
-		cause := err
-		if inner := errors.Unwrap(err); inner != nil {
-			cause = inner
-		}
-		r.event(pod, corev1.EventTypeWarning, reasonBlocked, "No container may start: "+cause.Error())
+		r.event(pod, corev1.EventTypeWarning, reasonBlocked, "No container may start: "+err.Error())
 	}
 	return err
 }

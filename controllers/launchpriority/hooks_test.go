@@ -47,7 +47,7 @@ func TestThePoliciesAreInForceWhenTheyOrderAndRefuse(t *testing.T) {
 					if !tc.orders {
 						return nil
 					}
-					if _, fault := launch.Order(pod); fault != nil {
+					if _, fault := launch.Order(pod, ""); fault != nil {
 						return fault
 					}
 					return nil

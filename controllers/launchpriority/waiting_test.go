@@ -4,12 +4,11 @@
 package launchpriority
 
 import (
+	"maps"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-	dto "github.com/prometheus/client_model/go"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -23,8 +22,7 @@ import (
 // A long wait is told once, and again when the pod waits at another priority.
 func TestALongWaitIsToldOnce(t *testing.T) {
 	clock, recorder := clocktesting.NewFakePassiveClock(time.Unix(2e9, 0)), events.NewFakeRecorder(10)
-	gauge := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "waiting"}, []string{"age"})
-	r := &reconciler{Dependencies: workload.Dependencies{Clock: clock, Recorder: recorder}, waiting: newWaiting(gauge)}
+	r := &reconciler{Dependencies: workload.Dependencies{Clock: clock, Recorder: recorder}, waiting: newWaiting()}
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web-1", UID: "this"}}
 	for i, name := range []string{"db", "app", "log"} {
 		pod.Spec.Containers = append(pod.Spec.Containers, corev1.Container{Name: name, Env: []corev1.EnvVar{launch.Variable(pod.Name, -i, "")}})
@@ -67,17 +65,15 @@ func TestALongWaitIsToldOnce(t *testing.T) {
 }
 
 func TestWaitingPodsAreCounted(t *testing.T) {
-	gauge := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "waiting"}, []string{"long"})
-	w := newWaiting(gauge)
+	w := newWaiting()
 	begun := time.Unix(2e9, 0)
 	pod := func(name string) types.NamespacedName { return types.NamespacedName{Namespace: "shop", Name: name} }
 	expect := func(what string, short, long float64) {
 		t.Helper()
-		for label, want := range map[string]float64{"false": short, "true": long} {
-			var metric dto.Metric
-			if err := gauge.WithLabelValues(label).Write(&metric); err != nil || metric.GetGauge().GetValue() != want {
-				t.Errorf("%s: %v pods with long=%s, want %v (%v)", what, metric.GetGauge().GetValue(), label, want, err)
-			}
+		got := map[string]float64{}
+		w.count(func(value float64, labels ...string) { got[labels[0]] = value })
+		if want := map[string]float64{"false": short, "true": long}; !maps.Equal(got, want) {
+			t.Errorf("%s: %v pods by long, want %v", what, got, want)
 		}
 	}
 	expect("nobody waits", 0, 0)

@@ -254,7 +254,7 @@ func TestTheKeysOfAnEarlierPodOfThatNameReleaseNothing(t *testing.T) {
 		p.Annotations = map[string]string{shared.AnnotationLaunchPriority: shared.LaunchInOrder}
 		p.Spec.Volumes = []corev1.Volume{{Name: "kube-api-access-" + mark}}
 		p.Spec.Containers = []corev1.Container{{Name: "db"}, {Name: "app"}}
-		if is, fault := launch.Order(p); !is || fault != nil {
+		if is, fault := launch.Order(p, ""); !is || fault != nil {
 			t.Fatalf("not ordered: %v", fault)
 		}
 		return p

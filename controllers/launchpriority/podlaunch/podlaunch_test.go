@@ -23,7 +23,12 @@ const ordered = `{"apiVersion":"v1","kind":"Pod","metadata":{"generateName":"web
 
 func ask(t *testing.T, body string) ctrladmission.Response {
 	t.Helper()
-	return Handler{}.Handle(t.Context(), admissiontest.NewPod(body))
+	req := admissiontest.NewPod(body)
+	response := Handler{}.Handle(t.Context(), req)
+	if err := response.Complete(req); err != nil {
+		t.Fatal(err)
+	}
+	return response
 }
 
 func patched(t *testing.T, body string) []byte {

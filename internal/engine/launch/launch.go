@@ -4,6 +4,7 @@
 package launch
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
 	"strings"
@@ -75,14 +76,6 @@ func Mark(pod *corev1.Pod) string {
 	return ""
 }
 
-// OrderRequested says that somebody has asked for an order, whether or not the containers need one.
-func OrderRequested(annotations map[string]string, containers []corev1.Container) bool {
-	if annotations[shared.AnnotationLaunchPriority] == shared.LaunchInOrder {
-		return true
-	}
-	return slices.ContainsFunc(containers, func(c corev1.Container) bool { return variable(c.Env, shared.EnvContainerPriority) != nil })
-}
-
 // Priorities are the priorities of containers, in their order; nil when all may start together. Of
 // several variables of that name in one container, the first counts. The field error names the
 // first unreadable priority, below path.
@@ -119,31 +112,47 @@ func Priorities(annotations map[string]string, containers []corev1.Container, pa
 	return priorities, nil
 }
 
-// Order makes the containers of a new pod wait at its barrier, and says whether they do. The pod
-// has its name. In a copied pod, it replaces a variable for another barrier, and removes the
-// annotation of a completed order.
-func Order(pod *corev1.Pod) (ordered bool, fault *field.Error) {
+// Order makes the containers of a new pod wait at its barrier, and says whether they do. In a copied
+// pod, it replaces a variable for another barrier, and removes the annotation of a completed order.
+// suffix are random characters: they end a missing name, and mark the keys without a token.
+func Order(pod *corev1.Pod, suffix string) (ordered bool, fault *field.Error) {
 	path := field.NewPath("spec", "containers")
 	priorities, fault := Priorities(pod.Annotations, pod.Spec.Containers, path)
 	if priorities == nil {
 		return false, fault
 	}
-	if fault := NameFault(pod.Name); fault != nil {
+	if pod.Name == "" {
+		pod.Name = GeneratedName(pod.GenerateName, suffix)
+	}
+	if fault := nameFault(pod.Name); fault != nil {
 		return false, fault
 	}
 	delete(pod.Annotations, shared.AnnotationLaunchPriorityCompleted)
-	mark := Mark(pod)
+	mark := cmp.Or(Mark(pod), suffix)
 	for i := range pod.Spec.Containers {
-		waits := Variable(pod.Name, priorities[i], mark)
-		// A new list: the pod's may be its template's.
-		env := slices.DeleteFunc(slices.Clone(pod.Spec.Containers[i].Env), func(e corev1.EnvVar) bool { return e.Name == shared.EnvLaunchPriority })
-		pod.Spec.Containers[i].Env = append(env, waits)
+		c := &pod.Spec.Containers[i]
+		c.Env = withBarrier(c.Env, Variable(pod.Name, priorities[i], mark))
 	}
 	return true, nil
 }
 
-// NameFault says why a pod of that name cannot have a barrier; nil when it can.
-func NameFault(pod string) *field.Error {
+// withBarrier is a new list, since the pod's may be its template's. The variable stands where one of its name was.
+func withBarrier(env []corev1.EnvVar, waits corev1.EnvVar) []corev1.EnvVar {
+	env = slices.Clone(env)
+	there := false
+	for i := range env {
+		if env[i].Name == waits.Name {
+			env[i], there = waits, true
+		}
+	}
+	if !there {
+		env = append(env, waits)
+	}
+	return env
+}
+
+// nameFault says why a pod of that name cannot have a barrier; nil when it can.
+func nameFault(pod string) *field.Error {
 	const longest = validation.DNS1123SubdomainMaxLength - len(barrierSuffix)
 	if len(pod) <= longest {
 		return nil
@@ -164,12 +173,7 @@ func Priority(container *corev1.Container) (priority int, ok bool) {
 	if container == nil {
 		return 0, false
 	}
-	for i := range container.Env {
-		if _, key, ok := barrier(&container.Env[i]); ok {
-			return PriorityOfKey(key)
-		}
-	}
-	return 0, false
+	return PriorityOfKey(keyAt("", container))
 }
 
 // At is the priority of a container at the barrier of its own pod; false when it does not wait
@@ -178,10 +182,10 @@ func At(pod string, container *corev1.Container) (priority int, ok bool) {
 	return PriorityOfKey(keyAt(pod, container))
 }
 
-// keyAt is a container's key of its own pod's barrier; empty when it does not wait there.
+// keyAt is a container's key of a pod's barrier, or of any without a pod; empty when it does not wait there.
 func keyAt(pod string, container *corev1.Container) string {
 	for i := range container.Env {
-		if name, key, ok := barrier(&container.Env[i]); ok && name == BarrierName(pod) {
+		if name, key, ok := barrier(&container.Env[i]); ok && (pod == "" || name == BarrierName(pod)) {
 			return key
 		}
 	}

@@ -84,7 +84,7 @@ func TestOrder(t *testing.T) {
 	p.Spec.Containers[0].Env = append(p.Spec.Containers[0].Env, Variable("web-0", 4, ""))
 	env := p.Spec.Containers[0].Env
 	for range 2 { // again changes nothing
-		if ordered, fault := Order(p); !ordered || fault != nil {
+		if ordered, fault := Order(p, ""); !ordered || fault != nil {
 			t.Fatalf("ordered %v, %v", ordered, fault)
 		}
 	}
@@ -111,18 +111,18 @@ func TestOrder(t *testing.T) {
 		}
 	}
 	p.Spec.Volumes = []corev1.Volume{{Name: "kube-api-access-a"}, {Name: "kube-api-access-x7k2p"}}
-	if _, fault := Order(p); fault != nil || keyAt("web-1", &p.Spec.Containers[1]) != "p_1_x7k2p" {
+	if _, fault := Order(p, ""); fault != nil || keyAt("web-1", &p.Spec.Containers[1]) != "p_1_x7k2p" {
 		t.Errorf("with a token it reads %q, %v", keyAt("web-1", &p.Spec.Containers[1]), fault)
 	}
 	if n, ok := At("web-1", &p.Spec.Containers[1]); !ok || n != 1 {
 		t.Errorf("priority %d, %v", n, ok)
 	}
-	if ordered, _ := Order(pod("", "a", "b")); ordered {
+	if ordered, _ := Order(pod("", "a", "b"), ""); ordered {
 		t.Error("a pod that asks for nothing is ordered")
 	}
 	long := pod("Ordered", "a", "b")
 	long.Name = strings.Repeat("x", 246)
-	if ordered, fault := Order(long); ordered || fault == nil || fault.Field != "metadata.name" {
+	if ordered, fault := Order(long, ""); ordered || fault == nil || fault.Field != "metadata.name" {
 		t.Errorf("a name of 246 characters: %v, %v", ordered, fault)
 	}
 }
@@ -150,7 +150,7 @@ func TestPriorityIsReadFromTheVariable(t *testing.T) {
 
 // started gives the containers of an ordered pod states: "ready", "running", "ended", "stuck" or nothing.
 func started(p *corev1.Pod, states ...string) *corev1.Pod {
-	if _, fault := Order(p); fault != nil {
+	if _, fault := Order(p, ""); fault != nil {
 		panic(fault)
 	}
 	for i, state := range states {

@@ -27,7 +27,7 @@ func (b *Base) orderContainers(ctx context.Context, ownerKey freshness.Owner, ob
 	if !isPod {
 		return nil
 	}
-	ordered, fault := launch.Order(pod)
+	ordered, fault := launch.Order(pod, "")
 	if fault != nil {
 		return apierrors.NewInvalid(schema.GroupKind{Kind: "Pod"}, pod.Name, field.ErrorList{fault})
 	}

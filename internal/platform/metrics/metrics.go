@@ -35,7 +35,7 @@ type Metrics struct {
 	// CronLeftOut counts AdvancedCronJob runs left out because spec.startingDeadlineSeconds was over.
 	CronLeftOut prometheus.Counter
 	// LaunchWaiting counts ordered pods waiting for ready containers before starting others, by long wait or not.
-	LaunchWaiting *prometheus.GaugeVec
+	LaunchWaiting *Scraped
 	// PodsHeld is how many pods are held out of service through the readiness gate KruisePodReady, by who does so: ContainerRecreateRequest, Lifecycle or
 	// other.
 	PodsHeld *Scraped
@@ -83,7 +83,7 @@ func New(registerer prometheus.Registerer) (*Metrics, error) {
 		CronSkew: all.histogram("kruise_advancedcronjob_skew_seconds", "How many seconds after its time a run of an AdvancedCronJob was created; also of one that was started late, because the operator was away or another run was active.",
 			.05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 3600),
 		CronLeftOut: all.counter("kruise_advancedcronjob_left_out_total", "Runs of AdvancedCronJobs that were left out because startingDeadlineSeconds was over; several runs that were missed together count once."),
-		LaunchWaiting: all.gauges("kruise_launch_priority_waiting_pods", "Pods of which containers wait for others to be ready, by their launch priorities; long is true after two minutes.",
+		LaunchWaiting: all.scraped("kruise_launch_priority_waiting_pods", "Pods of which containers wait for others to be ready, by their launch priorities; long is true after two minutes.",
 			"long"),
 		PodsHeld: all.scraped("kruise_pods_held_not_ready", "Pods that are held out of service through the readiness gate KruisePodReady, by ContainerRecreateRequest, Lifecycle (hooks) or other. While the kind ContainerRecreateRequest is on.",
 			"holder"),

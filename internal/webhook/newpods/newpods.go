@@ -49,9 +49,6 @@ type Handler struct {
 	Change func(ctx context.Context, asked Asked) (warnings []string, err error)
 }
 
-// nameOf holds the name of the object in a request's context.
-type nameOf struct{}
-
 // ServeHTTP implements http.Handler. Temporary ignorance is an HTTP error, not a refusal: the entry's failure policy decides.
 func (h Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	name, found := strings.CutPrefix(r.URL.Path, h.Path)
@@ -61,7 +58,7 @@ func (h Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	failed := ""
 	webhook := &ctrladmission.Webhook{Handler: ctrladmission.HandlerFunc(func(ctx context.Context, req ctrladmission.Request) ctrladmission.Response {
-		response, err := h.handle(ctx, req)
+		response, err := h.handle(ctx, name, req)
 		if err != nil {
 			failed = err.Error()
 		}
@@ -70,7 +67,7 @@ func (h Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	buffer := &answer{ResponseWriter: w}
 	ctx, cancel := context.WithTimeout(r.Context(), Timeout)
 	defer cancel()
-	webhook.ServeHTTP(buffer, r.WithContext(context.WithValue(ctx, nameOf{}, name)))
+	webhook.ServeHTTP(buffer, r.WithContext(ctx))
 	if failed != "" {
 		ctrl.Log.WithName("webhook").Info("Cannot answer about a pod", "path", r.URL.Path, "reason", failed)
 		http.Error(w, failed, http.StatusServiceUnavailable)
@@ -87,12 +84,11 @@ type answer struct {
 
 func (a *answer) Write(p []byte) (int, error) { return a.body.Write(p) }
 
-// handle asks about one pod.
-func (h Handler) handle(ctx context.Context, req ctrladmission.Request) (ctrladmission.Response, error) {
-	if req.Operation != admissionv1.Create || req.SubResource != "" || req.Kind != metav1.GroupVersionKind(corev1.SchemeGroupVersion.WithKind("Pod")) {
+// handle asks about one pod for the object of a name.
+func (h Handler) handle(ctx context.Context, name string, req ctrladmission.Request) (ctrladmission.Response, error) {
+	if !Creates(req) {
 		return ctrladmission.Allowed(""), nil
 	}
-	name, _ := ctx.Value(nameOf{}).(string)
 	if errs := wire.TooLarge(req.Object.Raw, nil); len(errs) > 0 || len(req.Object.Raw) > largest {
 		return ctrladmission.Allowed("").WithWarnings(fmt.Sprintf("the pod is too large for %s to be asked about it", name)), nil
 	}
@@ -108,19 +104,33 @@ func (h Handler) handle(ctx context.Context, req ctrladmission.Request) (ctrladm
 	return h.change(ctx, Asked{types.NamespacedName{Namespace: req.Namespace, Name: name}, pod, owner, ptr.Deref(req.DryRun, false)})
 }
 
-// change answers with the changes alone, so fields unknown to this program are kept.
+// change asks about one pod of a controller.
 func (h Handler) change(ctx context.Context, asked Asked) (ctrladmission.Response, error) {
-	before, err := json.Marshal(asked.Pod)
+	var warnings []string
+	response, err := Changing(asked.Pod, func() (err error) {
+		warnings, err = h.Change(ctx, asked)
+		return err
+	})
+	return response.WithWarnings(warnings...), err
+}
+
+// Changing answers with the changes of a pod alone, so fields unknown to this program are kept.
+func Changing(pod *corev1.Pod, change func() error) (ctrladmission.Response, error) {
+	before, err := json.Marshal(pod)
 	if err != nil {
 		return ctrladmission.Response{}, fmt.Errorf("encoding the pod: %w", err)
 	}
-	warnings, err := h.Change(ctx, asked)
-	if err != nil {
-		return ctrladmission.Allowed(""), err
+	if err := change(); err != nil {
+		return ctrladmission.Response{}, err
 	}
-	after, err := json.Marshal(asked.Pod)
+	after, err := json.Marshal(pod)
 	if err != nil {
 		return ctrladmission.Response{}, fmt.Errorf("encoding the pod: %w", err)
 	}
-	return ctrladmission.PatchResponseFromRaw(before, after).WithWarnings(warnings...), nil
+	return ctrladmission.PatchResponseFromRaw(before, after), nil
+}
+
+// Creates reports whether a request creates a pod.
+func Creates(req ctrladmission.Request) bool {
+	return req.Operation == admissionv1.Create && req.SubResource == "" && req.Kind == metav1.GroupVersionKind(corev1.SchemeGroupVersion.WithKind("Pod"))
 }
