@@ -14,12 +14,15 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"strconv"
 
 	admissionv1 "k8s.io/api/admission/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	ctrladmission "sigs.k8s.io/controller-runtime/pkg/webhook/admission"
@@ -49,60 +52,37 @@ type Handler struct {
 	On, Definitions bool
 }
 
-// protected is the needed part of an object. The rest can be megabytes, and hundreds once decoded.
-type protected struct {
-	Metadata struct {
-		Labels            map[string]string `json:"labels"`
-		DeletionTimestamp *metav1.Time      `json:"deletionTimestamp"`
-	} `json:"metadata"`
-}
-
-// kept is the cause keeping an object: a count of a kind, more: at least as many. Count 0: nothing.
-type kept struct {
-	what  string
-	count int
-	more  bool
-	// end is how to get rid of them.
-	end string
-}
-
 // Handle implements admit.Handler.
 func (h *Handler) Handle(ctx context.Context, req ctrladmission.Request) ctrladmission.Response {
 	if !h.On || req.Operation != admissionv1.Delete || len(req.OldObject.Raw) == 0 {
 		return ctrladmission.Allowed("")
 	}
-	object := &protected{}
+	object := &metav1.PartialObjectMetadata{}
 	if err := json.Unmarshal(req.OldObject.Raw, object); err != nil {
 		return ctrladmission.Errored(http.StatusBadRequest, fmt.Errorf("decoding the object to be deleted: %w", err))
 	}
-	if object.Metadata.Labels[shared.LabelDeleteProtection] != shared.DeleteProtectionCascading || object.Metadata.DeletionTimestamp != nil {
+	if object.Labels[shared.LabelDeleteProtection] != shared.DeleteProtectionCascading || object.DeletionTimestamp != nil {
 		return ctrladmission.Allowed("")
 	}
 	ctx, cancel := context.WithTimeout(ctx, 2*admit.LookupTimeout)
 	defer cancel()
-	var by kept
+	var use string
 	var err error
 	switch req.Resource.Resource {
 	case "namespaces":
-		by, err = h.namespace(ctx, req.Name)
+		use, err = h.namespace(ctx, req.Name)
 	case "customresourcedefinitions":
 		if !h.Definitions {
 			return refuse(fmt.Sprintf(" on a CustomResourceDefinition, while the feature gate %s is off: to delete it, take this label away first, or let an administrator turn the gate on",
 				features.DeletionProtectionForCRDCascading))
 		}
-		by, err = h.definition(ctx, req.OldObject.Raw)
-	default:
-		return ctrladmission.Allowed("")
+		use, err = h.definition(ctx, req.OldObject.Raw)
 	}
 	switch {
 	case err != nil:
 		return refuse(fmt.Sprintf(", since it is not known whether it is in use: %v: try again, or take this label away first", err))
-	case by.count > 0:
-		least := ""
-		if by.more {
-			least = "at least "
-		}
-		return refuse(fmt.Sprintf(" and %s %s%d>0: to delete it, %s or take this label away first", by.what, least, by.count, by.end))
+	case use != "":
+		return refuse(fmt.Sprintf(" and %s or take this label away first", use))
 	}
 	return ctrladmission.Allowed("")
 }
@@ -111,30 +91,28 @@ func refuse(why string) ctrladmission.Response {
 	return ctrladmission.Denied("forbidden by ResourcesProtectionDeletion for " + shared.LabelDeleteProtection + "=" + shared.DeleteProtectionCascading + why)
 }
 
-// namespace finds the cause keeping a namespace: unended pods, else bound volume claims.
-func (h *Handler) namespace(ctx context.Context, name string) (kept, error) {
+// namespace says what keeps a namespace: unended pods, else bound volume claims; empty: nothing.
+func (h *Handler) namespace(ctx context.Context, name string) (string, error) {
 	pods := &metav1.PartialObjectMetadataList{}
 	pods.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("PodList"))
 	active := fields.AndSelectors(
 		fields.OneTermNotEqualSelector("status.phase", string(corev1.PodSucceeded)), fields.OneTermNotEqualSelector("status.phase", string(corev1.PodFailed)),
 	)
-	by, err := h.living(ctx, pods, &client.ListOptions{Namespace: name, FieldSelector: active})
-	if err != nil || by.count > 0 {
-		by.what, by.end = "active pods", "delete what runs in it"
-		return by, err
+	n, err := h.living(ctx, pods, &client.ListOptions{Namespace: name, FieldSelector: active})
+	if err != nil || n != "" {
+		return inUse("active pods", n, "delete what runs in it"), err
 	}
 	// Only the status tells bound claims.
-	by, err = count(ctx, h.Reader, &corev1.PersistentVolumeClaimList{}, &client.ListOptions{Namespace: name}, func(claims *corev1.PersistentVolumeClaimList) int {
-		n := 0
-		for i := range claims.Items {
-			if claims.Items[i].Status.Phase == corev1.ClaimBound && claims.Items[i].DeletionTimestamp == nil {
-				n++
-			}
-		}
-		return n
-	})
-	by.what, by.end = "bound volume claims", "delete these claims"
-	return by, err
+	n, err = h.living(ctx, &corev1.PersistentVolumeClaimList{}, &client.ListOptions{Namespace: name})
+	return inUse("bound volume claims", n, "delete these claims"), err
+}
+
+// inUse says what keeps an object, and how to get rid of it; empty: n is.
+func inUse(what, n, end string) string {
+	if n == "" {
+		return ""
+	}
+	return fmt.Sprintf("%s %s>0: to delete it, %s", what, n, end)
 }
 
 // names locate a CustomResourceDefinition's objects. Its schemas are not decoded.
@@ -156,25 +134,24 @@ type names struct {
 	} `json:"spec"`
 }
 
-// definition finds the cause keeping a CustomResourceDefinition: objects of its kind, in any namespace.
-func (h *Handler) definition(ctx context.Context, raw []byte) (kept, error) {
+// definition says what keeps a CustomResourceDefinition: objects of its kind, in any namespace; empty: nothing.
+func (h *Handler) definition(ctx context.Context, raw []byte) (string, error) {
 	definition := &names{}
 	if err := json.Unmarshal(raw, definition); err != nil {
-		return kept{}, fmt.Errorf("decoding the definition: %w", err)
+		return "", fmt.Errorf("decoding the definition: %w", err)
 	}
 	version := servedVersion(definition)
 	if version == "" {
-		return kept{}, fmt.Errorf("no version of %s is served, so that its objects cannot be listed", definition.Metadata.Name)
+		return "", fmt.Errorf("no version of %s is served, so that its objects cannot be listed", definition.Metadata.Name)
 	}
 	objects := &metav1.PartialObjectMetadataList{}
 	objects.SetGroupVersionKind(schema.GroupVersionKind{Group: definition.Spec.Group, Version: version, Kind: definition.Spec.Names.Kind + "List"})
-	by, err := h.living(ctx, objects, &client.ListOptions{})
-	by.what, by.end = "objects of its kind", "delete these objects"
+	n, err := h.living(ctx, objects, &client.ListOptions{})
 	if apierrors.IsForbidden(err) {
 		err = fmt.Errorf("the operator may not list %s; an administrator gives it the right by a ClusterRole with the verb list on resource %s of API group %q, "+
 			"and a ClusterRoleBinding of it to the operator's service account", definition.Metadata.Name, definition.Spec.Names.Plural, definition.Spec.Group)
 	}
-	return by, err
+	return inUse("objects of its kind", n, "delete these objects"), err
 }
 
 // servedVersion is the stored version if served, else any served one; empty: none.
@@ -188,33 +165,36 @@ func servedVersion(definition *names) string {
 	return served
 }
 
-func (h *Handler) living(ctx context.Context, list *metav1.PartialObjectMetadataList, options *client.ListOptions) (kept, error) {
-	return count(ctx, h.Reader, list, options, func(list *metav1.PartialObjectMetadataList) int {
-		n := 0
-		for i := range list.Items {
-			if list.Items[i].DeletionTimestamp == nil {
-				n++
-			}
-		}
-		return n
-	})
-}
-
-// count lists page by page until one has countable objects.
-func count[T any, L interface {
-	*T
-	client.ObjectList
-}](ctx context.Context, reader client.Reader, like L, options *client.ListOptions, counted func(L) int) (kept, error) {
+// living lists page by page until one has objects that keep others. It returns how many there are at least, in words; empty: none.
+func (h *Handler) living(ctx context.Context, like client.ObjectList, options *client.ListOptions) (string, error) {
 	found := 0
-	more, err := pages.Read(ctx, reader, like, pages.Limits{Objects: maxObjects, Bytes: maxBytes}, func(list L) bool {
-		found = counted(list)
+	more, err := pages.Read(ctx, h.Reader, like, pages.Limits{Objects: maxObjects, Bytes: maxBytes}, func(list client.ObjectList) bool {
+		_ = meta.EachListItem(list, func(object runtime.Object) error { // lists have items
+			if keeps(object) {
+				found++
+			}
+			return nil
+		})
 		return found == 0
 	}, options)
 	switch {
 	case err != nil:
-		return kept{}, err
+		return "", err
 	case found == 0 && more:
-		return kept{}, fmt.Errorf("there are more objects than are looked at, which are %d, or they are too large", maxObjects)
+		return "", fmt.Errorf("there are more objects than are looked at, which are %d, or they are too large", maxObjects)
+	case found == 0:
+		return "", nil
+	case more:
+		return fmt.Sprintf("at least %d", found), nil
 	}
-	return kept{count: found, more: more}, nil
+	return strconv.Itoa(found), nil
+}
+
+// keeps: an object stays, and is in use if it is a claim.
+func keeps(object runtime.Object) bool {
+	if claim, is := object.(*corev1.PersistentVolumeClaim); is && claim.Status.Phase != corev1.ClaimBound {
+		return false
+	}
+	stays, is := object.(metav1.Object)
+	return is && stays.GetDeletionTimestamp() == nil
 }
