@@ -12,7 +12,6 @@ import (
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
-	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -51,22 +50,13 @@ func Validate(set *appsv1beta1.SidecarSet) field.ErrorList {
 	errs = append(errs, validatePatches(spec.PatchPodMetadata, path.Child("patchPodMetadata"))...)
 	errs = append(errs, validateInjection(&spec.InjectionStrategy, path.Child("injectionStrategy"))...)
 	errs = append(errs, validateUpdateStrategy(spec, path.Child("updateStrategy"))...)
-	for _, fault := range validation.IsValidLabelValue(spec.CustomVersion) {
-		errs = append(errs, field.Invalid(path.Child("customVersion"), spec.CustomVersion, fault))
-	}
-	return errs
+	return append(errs, rules.Faults(path.Child("customVersion"), spec.CustomVersion, validation.IsValidLabelValue(spec.CustomVersion))...)
 }
 
 func validateMetadata(set *appsv1beta1.SidecarSet, path *field.Path) field.ErrorList {
-	if errs := rules.ObjectKeys(&set.ObjectMeta, path); len(errs) > 0 {
-		return errs
-	}
-	errs := metav1validation.ValidateLabels(set.Labels, path.Child("labels"))
-	errs = append(errs, apivalidation.ValidateAnnotations(set.Annotations, path.Child("annotations"))...)
+	errs := rules.TemplateMetadata(&set.ObjectMeta, path)
 	if set.Name != "" {
-		for _, fault := range validation.IsDNS1123Label(set.Name) {
-			errs = append(errs, field.Invalid(path.Child("name"), set.Name, fault))
-		}
+		errs = append(errs, rules.Faults(path.Child("name"), set.Name, validation.IsDNS1123Label(set.Name))...)
 	}
 	fails := []admissionv1.FailurePolicyType{admissionv1.Fail, admissionv1.Ignore}
 	if policy, given := set.Annotations[shared.AnnotationInjectionFailurePolicy]; given && !slices.Contains(fails, admissionv1.FailurePolicyType(policy)) {
@@ -215,10 +205,7 @@ func validateTransfer(t *appsv1beta1.TransferEnvVar, path *field.Path) field.Err
 		if !found || !closed {
 			continue
 		}
-		for _, fault := range validation.IsQualifiedName(strings.ToLower(key)) {
-			errs = append(errs, field.Invalid(path, ref.FieldPath, fault))
-		}
-		return errs
+		return append(errs, rules.Faults(path, ref.FieldPath, validation.IsQualifiedName(strings.ToLower(key)))...)
 	}
 	return append(errs, field.Invalid(path, ref.FieldPath, "must be metadata.labels['<key>'] or metadata.annotations['<key>']"))
 }

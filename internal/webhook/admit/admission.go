@@ -410,10 +410,7 @@ func (v validator[T, P]) templateFaults(ctx context.Context, namespace string, s
 		return nil
 	}
 	faults := is.faults(ctx, v.Checker, namespace)
-	if len(faults) == 0 || !v.Kind.RefuseTemplates {
-		return faults
-	}
-	if was.Pod == nil {
+	if len(faults) == 0 || !v.Kind.RefuseTemplates || was.Pod == nil {
 		return faults
 	}
 	if ctx.Err() != nil {

@@ -34,18 +34,11 @@ func introduced[S ~[]E, E any](found, known S, of func(E) fault) S {
 	if len(found) == 0 || len(known) == 0 {
 		return found
 	}
-	stored := make(map[fault]struct{}, len(known))
+	stored := make(map[fault]bool, len(known))
 	for _, one := range known {
-		stored[of(one)] = struct{}{}
+		stored[of(one)] = true
 	}
-	var same, rest S
-	for _, one := range found {
-		if _, is := stored[of(one)]; is {
-			same = append(same, one)
-		} else {
-			rest = append(rest, one)
-		}
-	}
+	rest := slices.DeleteFunc(slices.Clone(found), func(one E) bool { return stored[of(one)] })
 	if len(rest) == 0 || len(known) > maxMoved {
 		return rest
 	}
@@ -53,8 +46,10 @@ func introduced[S ~[]E, E any](found, known S, of func(E) fault) S {
 	for _, one := range known {
 		moved[of(one).anywhere()]++
 	}
-	for _, one := range same {
-		moved[of(one).anywhere()]--
+	for _, one := range found {
+		if stored[of(one)] {
+			moved[of(one).anywhere()]--
+		}
 	}
 	return slices.DeleteFunc(rest, func(one E) bool {
 		there := of(one).anywhere()

@@ -35,7 +35,7 @@ func NodeRequirement(r *corev1.NodeSelectorRequirement, path *field.Path) field.
 	errs := validateKey(r.Key, path.Child("key"))
 	values := path.Child("values")
 	for i, value := range r.Values {
-		errs = append(errs, validateValue(value, values.Index(i))...)
+		errs = append(errs, Faults(values.Index(i), value, validation.IsValidLabelValue(value))...)
 	}
 	switch r.Operator {
 	case corev1.NodeSelectorOpIn, corev1.NodeSelectorOpNotIn:
@@ -70,7 +70,7 @@ func Toleration(t *corev1.Toleration, path *field.Path) field.ErrorList {
 	value := path.Child("value")
 	switch t.Operator {
 	case "", corev1.TolerationOpEqual:
-		errs = append(errs, validateValue(t.Value, value)...)
+		errs = append(errs, Faults(value, t.Value, validation.IsValidLabelValue(t.Value))...)
 	case corev1.TolerationOpExists:
 		if t.Value != "" {
 			errs = append(errs, field.Invalid(value, t.Value, "must be empty with the operator Exists"))
@@ -93,23 +93,10 @@ func Toleration(t *corev1.Toleration, path *field.Path) field.ErrorList {
 	return errs
 }
 
-// validateValue requires the value of a label or taint.
-func validateValue(value string, path *field.Path) field.ErrorList {
-	var errs field.ErrorList
-	for _, fault := range validation.IsValidLabelValue(value) {
-		errs = append(errs, field.Invalid(path, value, fault))
-	}
-	return errs
-}
-
 // validateKey requires the key of a label or taint.
 func validateKey(key string, path *field.Path) field.ErrorList {
 	if key == "" {
 		return field.ErrorList{field.Required(path, "the key of a label")}
 	}
-	var errs field.ErrorList
-	for _, fault := range validation.IsQualifiedName(key) {
-		errs = append(errs, field.Invalid(path, key, fault))
-	}
-	return errs
+	return Faults(path, key, validation.IsQualifiedName(key))
 }

@@ -31,14 +31,8 @@ func Workload(kind string, replicas *int32, selector *metav1.LabelSelector, temp
 	if replicas != nil && *replicas < 0 {
 		errs = append(errs, field.Invalid(path.Child("replicas"), *replicas, "must be 0 or more"))
 	}
-	errs = append(errs, matching(selector, template, path)...)
+	errs = append(errs, Selects(selector, template.Labels, path.Child("selector"), path.Child("template", "metadata", "labels"))...)
 	return append(errs, podTemplate(kind, template, path.Child("template"))...)
-}
-
-// matching requires a selector for the template's labels, and not for every pod. path is
-// the spec's.
-func matching(labelSelector *metav1.LabelSelector, template *corev1.PodTemplateSpec, path *field.Path) field.ErrorList {
-	return Selects(labelSelector, template.Labels, path.Child("selector"), path.Child("template", "metadata", "labels"))
 }
 
 // Selects requires a selector for a template's labels, and not for every pod.
