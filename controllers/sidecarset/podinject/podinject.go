@@ -200,7 +200,7 @@ func (c called) mark(req ctrladmission.Request) ctrladmission.Response {
 
 // namespaceLabels returns deciding labels. It reads the namespace only if its name is not enough.
 func (h *Handler) namespaceLabels(ctx context.Context, injection sidecar.Injection, name string) (map[string]string, error) {
-	if len(injection.NamespaceKeys()) == 0 {
+	if !injection.ReadsNamespace() {
 		return map[string]string{corev1.LabelMetadataName: name}, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)

@@ -66,21 +66,6 @@ func (e *environment) add(theirs map[string]any, name string) {
 	}
 }
 
-// variablesOf are the variables of a lender by name, the first one of each.
-func (w *work) variablesOf(lender int) map[string]any {
-	if w.variables == nil {
-		w.variables = make([]map[string]any, len(w.lenders))
-	}
-	if w.variables[lender] == nil {
-		byName := map[string]any{}
-		for _, variable := range slices.Backward(listOf(w.lenders[lender], "env")) {
-			byName[nameOf(variable)] = variable
-		}
-		w.variables[lender] = byName
-	}
-	return w.variables[lender]
-}
-
 // transfer copies the requested variables. It skips missing ones.
 func (w *work) transfer(env *environment, t Transfer) {
 	from := t.From
@@ -95,7 +80,7 @@ func (w *work) transfer(env *environment, t Transfer) {
 		return
 	}
 	for _, name := range t.Names {
-		env.add(w.variablesOf(at), name)
+		env.add(w.variables[at], name)
 	}
 }
 
@@ -143,7 +128,7 @@ func (w *work) sharedMounts(set string, c Container, env *environment) ([]any, e
 				return nil, fmt.Errorf("SidecarSet %s: container %s shares volume mounts with more than %d bytes of subPathExpr", set, nameOf(source), maxSharedBytes)
 			}
 			for _, name := range references(expression) {
-				env.add(w.variablesOf(i), name)
+				env.add(w.variables[i], name)
 			}
 		}
 	}

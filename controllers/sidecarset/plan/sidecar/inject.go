@@ -5,11 +5,13 @@ package sidecar
 
 import (
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 	"unicode/utf8"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podentry"
@@ -93,16 +95,16 @@ type block struct {
 	sidecars []Container
 	values   []any
 	// first and last are the names of all sets' sidecars before and after those of the pod.
-	first, last map[string]bool
+	first, last sets.Set[string]
 }
 
 func newBlock(have []any, sidecars []Container) *block {
-	b := &block{have: have, sidecars: sidecars, first: map[string]bool{}, last: map[string]bool{}}
+	b := &block{have: have, sidecars: sidecars, first: sets.New[string](), last: sets.New[string]()}
 	for _, c := range sidecars {
 		if c.First {
-			b.first[c.Name] = true
+			b.first.Insert(c.Name)
 		} else {
-			b.last[c.Name] = true
+			b.last.Insert(c.Name)
 		}
 	}
 	return b
@@ -118,53 +120,50 @@ type work struct {
 	containers, inits *block
 	// sources are the pod's own containers, natives its own native sidecars, lenders both: transferEnv may name these.
 	sources, natives, lenders []map[string]any
-	// variables of each lender by name, filled on demand.
+	// variables of each lender by name, the first one of each.
 	variables []map[string]any
 	// shared is how many bytes of subPathExpr sidecars have got from the sources.
 	shared int
 	// volumes and secrets come from sets.
-	volumes, secrets map[string]bool
+	volumes, secrets sets.Set[string]
 }
 
 func newWork(spec map[string]any, v Variant, others []Other, labels, annotations map[string]string) *work {
 	w := &work{
 		spec: spec, variant: v, labels: labels, annotations: annotations, marked: v.marked(annotations),
 		containers: newBlock(listOf(spec, "containers"), v.Containers), inits: newBlock(listOf(spec, "initContainers"), v.InitContainers),
-		volumes: map[string]bool{}, secrets: map[string]bool{},
-	}
-	add := func(to map[string]bool, names []string) {
-		for _, name := range names {
-			to[name] = true
-		}
+		volumes: sets.New[string](), secrets: sets.New(v.Secrets...),
 	}
 	for _, o := range others {
-		add(w.containers.first, o.First)
-		add(w.containers.last, o.Last)
-		add(w.inits.first, o.InitFirst)
-		add(w.inits.last, o.InitLast)
-		add(w.volumes, o.Volumes)
-		add(w.secrets, o.Secrets)
+		w.containers.first.Insert(o.First...)
+		w.containers.last.Insert(o.Last...)
+		w.inits.first.Insert(o.InitFirst...)
+		w.inits.last.Insert(o.InitLast...)
+		w.volumes.Insert(o.Volumes...)
+		w.secrets.Insert(o.Secrets...)
 	}
 	for _, volume := range v.Volumes {
-		w.volumes[nameOf(volume)] = true
+		w.volumes.Insert(nameOf(volume))
 	}
-	add(w.secrets, v.Secrets)
 	w.sources, w.natives = w.own(w.containers.have), w.own(w.inits.have)
 	w.natives = slices.DeleteFunc(w.natives, func(c map[string]any) bool { return c["restartPolicy"] != "Always" })
 	w.lenders = slices.Concat(w.sources, w.natives)
+	for _, lender := range w.lenders {
+		byName := map[string]any{}
+		for _, variable := range slices.Backward(listOf(lender, "env")) {
+			byName[nameOf(variable)] = variable
+		}
+		w.variables = append(w.variables, byName)
+	}
 	return w
 }
 
 // own returns the containers no set brings.
 func (w *work) own(list []any) []map[string]any {
-	var own []map[string]any
-	for _, c := range objects(list) {
-		name := nameOf(c)
-		if !w.containers.first[name] && !w.containers.last[name] && !w.inits.first[name] && !w.inits.last[name] && !injected(c) {
-			own = append(own, c)
-		}
-	}
-	return own
+	brought := []sets.Set[string]{w.containers.first, w.containers.last, w.inits.first, w.inits.last}
+	return slices.DeleteFunc(objects(list), func(c map[string]any) bool {
+		return injected(c) || slices.ContainsFunc(brought, func(names sets.Set[string]) bool { return names.Has(nameOf(c)) })
+	})
 }
 
 // marked reports whether the pod records the variant. Anybody
@@ -196,7 +195,7 @@ func (i Injection) Replaces(pod map[string]any) []string {
 	sidecars := i.names()
 	var replaced []string
 	for _, c := range objects(slices.Concat(listOf(spec, "initContainers"), listOf(spec, "containers"))) {
-		if name := nameOf(c); sidecars[name] && !injected(c) && !slices.Contains(replaced, name) {
+		if name := nameOf(c); sidecars.Has(name) && !injected(c) && !slices.Contains(replaced, name) {
 			replaced = append(replaced, name)
 		}
 	}
@@ -210,7 +209,7 @@ func (i Injection) Replaces(pod map[string]any) []string {
 //  3. In the block behind, each goes before its successors.
 func (w *work) merged(b *block) []any {
 	list := slices.Clone(b.have)
-	lead, trail := leading(b.have, b.first), trailing(b.have, b.last)
+	lead, trail := run(slices.All(b.have), b.first), run(slices.Backward(b.have), b.last)
 	var fresh []int
 	for i, c := range b.sidecars {
 		at := slices.IndexFunc(b.have, func(one any) bool { return nameOf(one) == c.Name })
@@ -223,15 +222,18 @@ func (w *work) merged(b *block) []any {
 		}
 	}
 	inserted := 0
-	for _, i := range fresh {
-		if c := b.sidecars[i]; c.First {
-			list = slices.Insert(list, count(lead, c.Beyond)+inserted, b.values[i])
-			inserted++
-		}
-	}
-	for _, i := range fresh {
-		if c := b.sidecars[i]; !c.First {
-			list = slices.Insert(list, len(b.have)-count(trail, c.Beyond)+inserted, b.values[i])
+	for _, first := range []bool{true, false} {
+		for _, i := range fresh {
+			c := b.sidecars[i]
+			if c.First != first {
+				continue
+			}
+			beyond := func(name string) bool { return slices.Contains(c.Beyond, name) }
+			at := len(b.have) - count(trail, beyond)
+			if first {
+				at = count(lead, beyond)
+			}
+			list = slices.Insert(list, at+inserted, b.values[i])
 			inserted++
 		}
 	}
@@ -244,11 +246,11 @@ func (w *work) kept(existing map[string]any, c Container) bool {
 	return w.marked && injected(existing) && (!c.Hot || textOf(existing, "image") == textOf(c.Value, "image"))
 }
 
-// leading returns the names at the start of a list, all in the set.
-func leading(list []any, in map[string]bool) []string {
+// run returns the names with which a list begins, all in the set.
+func run(list iter.Seq2[int, any], in sets.Set[string]) []string {
 	var names []string
 	for _, one := range list {
-		if !in[nameOf(one)] {
+		if !in.Has(nameOf(one)) {
 			break
 		}
 		names = append(names, nameOf(one))
@@ -256,23 +258,11 @@ func leading(list []any, in map[string]bool) []string {
 	return names
 }
 
-// trailing returns the names at the end of a list, all in the set.
-func trailing(list []any, in map[string]bool) []string {
-	var names []string
-	for _, one := range slices.Backward(list) {
-		if !in[nameOf(one)] {
-			break
-		}
-		names = append(names, nameOf(one))
-	}
-	return names
-}
-
-// count is how many of the names are among others.
-func count(names, among []string) int {
+// count is how many of the names are such.
+func count(names []string, are func(string) bool) int {
 	n := 0
 	for _, name := range names {
-		if slices.Contains(among, name) {
+		if are(name) {
 			n++
 		}
 	}
@@ -280,20 +270,15 @@ func count(names, among []string) int {
 }
 
 // sortedIn adds missing names to a list. The sets' own stand last, sorted; the pod's own win.
-func sortedIn(have []any, added []map[string]any, foreign map[string]bool) []any {
+func sortedIn(have []any, added []map[string]any, foreign sets.Set[string]) []any {
 	list := slices.Clone(have)
-	trail := trailing(have, foreign)
+	trail := run(slices.Backward(have), foreign)
 	inserted := 0
 	for _, one := range added {
 		if slices.ContainsFunc(have, func(h any) bool { return nameOf(h) == nameOf(one) }) {
 			continue
 		}
-		after := 0
-		for _, name := range trail {
-			if name > nameOf(one) {
-				after++
-			}
-		}
+		after := count(trail, func(name string) bool { return name > nameOf(one) })
 		list = slices.Insert(list, len(have)-after+inserted, any(one))
 		inserted++
 	}

@@ -197,20 +197,29 @@ func (v Variant) takers() (takers, variables int) {
 
 // Webhooked returns the features the policy lacks, in words, sorted. Any of them requires the webhook.
 func (i Injection) Webhooked() []string {
-	features := map[string]bool{}
-	for _, v := range i.Variants {
-		takers, variables := v.takers()
-		tooMuch := "very many sidecars or variables that take something from the pod's containers"
-		features[tooMuch] = features[tooMuch] || takers > maxTakers || variables > maxTransferred
-		features["a revision for a share of the pods"] = features["a revision for a share of the pods"] || v.Percent != nil
-		for _, p := range v.Patches {
-			features["patchPolicy MergePatchJson"] = features["patchPolicy MergePatchJson"] || p.Policy == mergePatch
+	features := []string{}
+	for _, feature := range []struct {
+		words string
+		of    func(Variant) bool
+	}{
+		{"a field that this version does not know", Variant.unknown},
+		{"a revision for a share of the pods", func(v Variant) bool { return v.Percent != nil }},
+		{"patchPolicy MergePatchJson", func(v Variant) bool {
+			return slices.ContainsFunc(v.Patches, func(p Patch) bool { return p.Policy == mergePatch })
+		}},
+		{"resourcesPolicy", func(v Variant) bool {
+			return slices.ContainsFunc(v.sidecars(), func(c Container) bool { return c.Resources != nil })
+		}},
+		{"very many sidecars or variables that take something from the pod's containers", func(v Variant) bool {
+			takers, variables := v.takers()
+			return takers > maxTakers || variables > maxTransferred
+		}},
+	} {
+		if slices.ContainsFunc(i.Variants, feature.of) {
+			features = append(features, feature.words)
 		}
-		features["a field that this version does not know"] = features["a field that this version does not know"] || v.unknown()
-		computes := slices.ContainsFunc(v.sidecars(), func(c Container) bool { return c.Resources != nil })
-		features["resourcesPolicy"] = features["resourcesPolicy"] || computes
 	}
-	return sortedKeys(features)
+	return features
 }
 
 // unknown reports whether a container or volume has a field unknown to our types.

@@ -11,6 +11,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podentry"
@@ -67,15 +68,10 @@ func (m Match) Meets(other Match) bool {
 	return pods && namespaces
 }
 
-// NamespaceKeys are the deciding namespace labels, except its name, sorted. If empty, no namespace need be read.
-func (i Injection) NamespaceKeys() []string {
-	keys := map[string]bool{}
-	for _, o := range i.Others {
-		for _, r := range o.Match.Namespace {
-			keys[r.Key] = r.Key != corev1.LabelMetadataName
-		}
-	}
-	return sortedKeys(keys)
+// ReadsNamespace reports whether labels of the namespace decide, beside its name.
+func (i Injection) ReadsNamespace() bool {
+	other := func(r podentry.Requirement) bool { return r.Key != corev1.LabelMetadataName }
+	return slices.ContainsFunc(i.Others, func(o Other) bool { return slices.ContainsFunc(o.Match.Namespace, other) })
 }
 
 // injecting returns the other sets injecting into the pod; true: this one does too.
@@ -108,11 +104,11 @@ func (i Injection) absent(present []Other) []string {
 }
 
 // names are those of all sidecars, in any variant.
-func (i Injection) names() map[string]bool {
-	names := map[string]bool{}
+func (i Injection) names() sets.Set[string] {
+	names := sets.New[string]()
 	for _, v := range i.Variants {
 		for _, c := range v.sidecars() {
-			names[c.Name] = true
+			names.Insert(c.Name)
 		}
 	}
 	return names
@@ -128,24 +124,12 @@ func (i Injection) Clashes() []string {
 			continue
 		}
 		for _, name := range distinct(slices.Concat(o.First, o.Last, o.InitFirst, o.InitLast)) {
-			if own[name] {
+			if own.Has(name) {
 				clashes = append(clashes, fmt.Sprintf("container %s of SidecarSet %s", name, o.Name))
 			}
 		}
 	}
 	return clashes
-}
-
-// sortedKeys returns the keys with true values.
-func sortedKeys(set map[string]bool) []string {
-	keys := []string{}
-	for key, in := range set {
-		if in {
-			keys = append(keys, key)
-		}
-	}
-	slices.Sort(keys)
-	return keys
 }
 
 // InjectsInto reports whether the set injects into selected pods of these labels. A canary may take them.
