@@ -83,6 +83,8 @@ type Payload struct {
 	Fields
 	// raw is the stored form with fields unknown to our types; nil: none.
 	raw map[string]any
+	// encoded is how it is recorded, once somebody has asked.
+	encoded []byte
 }
 
 // PayloadOf is a spec's payload with all defaults. raw, the stored spec,
@@ -202,30 +204,22 @@ func withoutImages(sidecars []v1beta1.SidecarContainer) []v1beta1.SidecarContain
 	return copied
 }
 
-// Codec records payloads. It caches encodings: use one for one pass.
+// Codec records payloads.
 func Codec() revision.Codec[Payload] {
-	known := map[*Payload][]byte{}
-	encoded := func(p *Payload) []byte {
-		if text, ok := known[p]; ok {
-			return text
-		}
-		text, err := encode(p)
-		if err != nil {
-			return nil
-		}
-		known[p] = text
-		return text
-	}
 	return revision.Codec[Payload]{
 		Encode: encode, Decode: decode,
 		Same: func(a, b *Payload) bool {
-			left, right := encoded(a), encoded(b)
-			return left != nil && bytes.Equal(left, right)
+			left, err := encode(a)
+			right, other := encode(b)
+			return err == nil && other == nil && bytes.Equal(left, right)
 		},
 	}
 }
 
 func encode(p *Payload) ([]byte, error) {
+	if p.encoded != nil {
+		return p.encoded, nil
+	}
 	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&p.Fields)
 	if err != nil {
 		return nil, fmt.Errorf("encoding the sidecars: %w", err)
@@ -233,11 +227,10 @@ func encode(p *Payload) ([]byte, error) {
 	for name, value := range fields {
 		fields[name] = withUnknown(value, p.raw[name])
 	}
-	data, err := revision.Replacement(fields, "spec")
-	if err != nil {
+	if p.encoded, err = revision.Replacement(fields, "spec"); err != nil {
 		return nil, fmt.Errorf("encoding the sidecars: %w", err)
 	}
-	return data, nil
+	return p.encoded, nil
 }
 
 // withUnknown adds raw's unknown, nonempty members to a value.
