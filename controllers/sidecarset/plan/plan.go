@@ -149,20 +149,28 @@ func (p *planner) scatter(pods []*Pod) []shared.UpdateScatterTerm {
 }
 
 // move is step 1.
+func (p *planner) move() {
+	o, err := p.outdated()
+	old := slices.Concat(o.candidates, o.notUpgradable)
+	switch {
+	case err != nil:
+		p.pass.Hold(planning.Note{Reason: podset.ReasonInvalidSpec, Message: "spec.updateStrategy." + err.Error()})
+		return
+	case p.NotUpdate:
+		p.hold(noteNotUpdate, old, "are at an earlier revision, and updateStrategy.type is NotUpdate")
+	case p.Paused:
+		p.hold(podset.ReasonPaused, old, "are at an earlier revision, and updateStrategy.paused is true")
+	default:
+		p.advance(o)
+	}
+	p.hold(noteNotSelected, o.notSelected, "are at an earlier revision, and updateStrategy.selector does not select them")
+}
+
+// advance updates the pods that may be.
 //
 // The partition counts all old pods: first those not updatable, then the
 // last in update order. It never comes with an updateStrategy.selector.
-func (p *planner) move() {
-	o, err := p.outdated()
-	if err != nil {
-		p.pass.Hold(planning.Note{Reason: podset.ReasonInvalidSpec, Message: "spec.updateStrategy." + err.Error()})
-		return
-	}
-	if p.NotUpdate || p.Paused {
-		p.holdStopped(slices.Concat(o.candidates, o.notUpgradable))
-		p.holdNotSelected(o.notSelected)
-		return
-	}
+func (p *planner) advance(o outdated) {
 	// Both were parsed once already.
 	partition, _ := p.partition(len(p.s.Pods))
 	most, _ := p.maxUnavailable(len(p.s.Pods))
@@ -200,10 +208,7 @@ func (p *planner) move() {
 		p.pass.Hold(limit.Note(reason, len(waiting), podset.Slots(waiting)))
 	}
 	p.hold(noteNotUpgradable, o.notUpgradable, o.whyNotUpgradable()+"; they get the present sidecars when they are re-created")
-	if len(kept) > 0 {
-		p.pass.HoldPartition(plain(kept), partition)
-	}
-	p.holdNotSelected(o.notSelected)
+	p.pass.HoldPartition(plain(kept), partition)
 }
 
 // takenOver reports whether the hot upgrade lacks only the idling,
@@ -215,10 +220,6 @@ func (p *planner) takenOver(pod *Pod) bool {
 	return slices.ContainsFunc(pod.pairs, func(pair pair) bool {
 		return !pair.idle(pod.Object) && isReady(pod.Object, pair.working) && imageOf(pod.Object, pair.other) == pair.Image && imageOf(pod.Object, pair.working) != pair.EmptyImage
 	})
-}
-
-func (p *planner) holdNotSelected(pods []*Pod) {
-	p.hold(noteNotSelected, pods, "are at an earlier revision, and updateStrategy.selector does not select them")
 }
 
 // manyRefused refusals are taken to hold for all pods.
@@ -240,24 +241,8 @@ func (p *planner) refusedLast(pods []*Pod) []*Pod {
 	return append(first, last...)
 }
 
-// holdStopped notes the pods waiting because the user stopped updates.
-func (p *planner) holdStopped(pods []*Pod) {
-	if p.NotUpdate {
-		p.hold(noteNotUpdate, pods, "are at an earlier revision, and updateStrategy.type is NotUpdate")
-		return
-	}
-	p.hold(podset.ReasonPaused, pods, "are at an earlier revision, and updateStrategy.paused is true")
-}
-
 func (p *planner) hold(reason string, pods []*Pod, what string) {
-	if len(pods) == 0 {
-		return
-	}
-	count := fmt.Sprintf("%d pods", len(pods))
-	if len(pods) == 1 {
-		count = "1 of the pods"
-	}
-	p.pass.Hold(planning.Note{Reason: reason, Message: count + " " + what, Slots: podset.Slots(plain(pods))})
+	p.pass.HoldPods(reason, plain(pods), podset.Count(len(pods), "of the pods", "pods")+" "+what)
 }
 
 func plain(pods []*Pod) []*podset.Pod {
