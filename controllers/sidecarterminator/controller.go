@@ -39,10 +39,8 @@ const Name = "sidecarterminator-controller"
 // workers is how many pods are looked at at the same time.
 const workers = 3
 
-// Reasons of events: there is one.
-const (
-	reason = "SidecarTerminator"
-)
+// reason is that of all events.
+const reason = "SidecarTerminator"
 
 // +kubebuilder:rbac:groups=apps.kruise.io,resources=containerrecreaterequests,verbs=get;list;watch;create
 // +kubebuilder:rbac:groups="",resources=pods,verbs=get;list;watch;patch

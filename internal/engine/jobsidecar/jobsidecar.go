@@ -6,6 +6,7 @@
 package jobsidecar
 
 import (
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -47,15 +48,8 @@ func literal(c *corev1.Container, name string) string {
 
 // HasSidecars is a pod with sidecars to stop, whatever their state.
 func HasSidecars(pod *corev1.Pod) bool {
-	if pod.Spec.RestartPolicy != corev1.RestartPolicyNever && pod.Spec.RestartPolicy != corev1.RestartPolicyOnFailure {
-		return false
-	}
-	for i := range pod.Spec.Containers {
-		if Is(&pod.Spec.Containers[i]) {
-			return true
-		}
-	}
-	return false
+	ends := pod.Spec.RestartPolicy == corev1.RestartPolicyNever || pod.Spec.RestartPolicy == corev1.RestartPolicyOnFailure
+	return ends && slices.ContainsFunc(pod.Spec.Containers, func(c corev1.Container) bool { return Is(&c) })
 }
 
 // MainDone is a pod with sidecars and finished main containers, under OnFailure with code 0:
