@@ -29,13 +29,13 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/lru"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
@@ -67,6 +67,8 @@ const (
 	maxRestarts = 3
 	// longest is the longest time between two tries.
 	longest = time.Minute
+	// remembered is how many pods are remembered.
+	remembered = 1000
 	// maxStopped is how many pods may wait to be looked at again, after a stop of theirs, before stops wait for them.
 	maxStopped = 32
 	// leastGrace is the grace period if the pod names none.
@@ -78,17 +80,8 @@ const (
 // Add adds the feature to the daemon.
 func Add(h host.Host) error {
 	r := newReconciler(h, h.Manager.GetClient())
-	c, err := h.NewController("containermeta", workers, r)
-	if err != nil {
-		return err
-	}
-	if err := c.Watch(source.Kind(h.Manager.GetCache(), &corev1.Pod{}, podEvents())); err != nil {
-		return fmt.Errorf("watching pods: %w", err)
-	}
-	if err := c.Watch(source.Channel(r.stopped, looksAgain())); err != nil {
-		return fmt.Errorf("watching what is stopped: %w", err)
-	}
-	return nil
+	return h.AddController("containermeta", workers, r,
+		source.Kind(h.Manager.GetCache(), &corev1.Pod{}, podEvents()), source.Channel(r.stopped, looksAgain()))
 }
 
 // looksAgain looks at a pod once its stop is over. The kubelet needs a moment to make the
@@ -129,15 +122,13 @@ type reconciler struct {
 	// stopped has the pods of ended or failed stops.
 	stopped chan event.GenericEvent
 
-	mu sync.Mutex
-	// known remembers pods with an update under way.
-	known map[types.NamespacedName]*memory
+	// known remembers pods with an update under way, by UID.
+	known *lru.Cache
 }
 
 // memory is kept of a pod during its update. Losing it costs time, and at most another
 // restart.
 type memory struct {
-	uid types.UID
 	// differ are the containers with other values than they should have, by name.
 	differ map[string]*difference
 	// asked are the containers asked for their environment by a command, by name.
@@ -171,7 +162,7 @@ func (r *retry) tried(now time.Time) {
 }
 
 func newReconciler(h host.Host, c client.Client) *reconciler {
-	return &reconciler{Host: h, client: c, stopped: make(chan event.GenericEvent, maxStopped), known: map[types.NamespacedName]*memory{}}
+	return &reconciler{Host: h, client: c, stopped: make(chan event.GenericEvent, maxStopped), known: lru.New(remembered)}
 }
 
 // Reconcile reports on a pod. If containers have to restart for new values, it first stops
@@ -184,7 +175,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	restarting := err == nil && restarts(pod)
 	if !restarting {
-		r.forget(req.NamespacedName)
+		r.known.Remove(pod.UID)
 		if err != nil || !reported(pod) || inplace.ReportIsCurrent(pod) {
 			return ctrl.Result{}, nil
 		}
@@ -224,9 +215,10 @@ func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 				return ctrl.Result{RequeueAfter: wait}, err
 			}
 		}
+		plain, _ := strconv.ParseUint(instance.Annotations[kubeletHash], 16, 64) // 0 if unknown
 		report = append(report, inplace.Reported{
 			Name: container.Name, ContainerID: id, RestartCount: instance.Attempt,
-			Hashes: inplace.ReportedHashes{Plain: plainHash(&instance), Environment: is.hash},
+			Hashes: inplace.ReportedHashes{Plain: plain, Environment: is.hash},
 		})
 	}
 	result := ctrl.Result{}
@@ -252,19 +244,12 @@ func reported(pod *corev1.Pod) bool {
 }
 
 func (r *reconciler) remembered(pod *corev1.Pod) *memory {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	name := client.ObjectKeyFromObject(pod)
-	if known := r.known[name]; known == nil || known.uid != pod.UID {
-		r.known[name] = &memory{uid: pod.UID, differ: map[string]*difference{}, asked: map[string]*asked{}}
+	if known, ok := r.known.Get(pod.UID); ok {
+		return known.(*memory)
 	}
-	return r.known[name]
-}
-
-func (r *reconciler) forget(name types.NamespacedName) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	delete(r.known, name)
+	m := &memory{differ: map[string]*difference{}, asked: map[string]*asked{}}
+	r.known.Add(pod.UID, m)
+	return m
 }
 
 // stop stops a container with old values, once the kubelet has had time to hear of the new.
@@ -329,15 +314,6 @@ func graceOf(pod *corev1.Pod) time.Duration {
 		return leastGrace
 	}
 	return max(inplace.Termination(pod), leastGrace)
-}
-
-// plainHash is the kubelet's hash of the container's spec; 0 if unknown.
-func plainHash(instance *cri.Container) uint64 {
-	hash, err := strconv.ParseUint(instance.Annotations[kubeletHash], 16, 64)
-	if err != nil {
-		return 0
-	}
-	return hash
 }
 
 // report writes the containers' values unless the pod has them already.

@@ -10,6 +10,7 @@ import (
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 )
 
 const (
@@ -19,13 +20,18 @@ const (
 	lastRetry  = 50 * time.Second
 )
 
-// NewController returns a controller of a feature, without watches. Passes have no time limit: their context ends with the daemon.
-func (h Host) NewController(name string, workers int, r reconcile.Reconciler) (controller.Controller, error) {
+// AddController adds a controller of a feature. Passes have no time limit: their context ends with the daemon.
+func (h Host) AddController(name string, workers int, r reconcile.Reconciler, watched ...source.Source) error {
 	c, err := controller.New(name, h.Manager, controller.Options{Reconciler: r, MaxConcurrentReconciles: workers, RateLimiter: retries()})
 	if err != nil {
-		return nil, fmt.Errorf("creating the controller %s: %w", name, err)
+		return fmt.Errorf("creating the controller %s: %w", name, err)
 	}
-	return c, nil
+	for _, what := range watched {
+		if err := c.Watch(what); err != nil {
+			return fmt.Errorf("watching %v for the controller %s: %w", what, name, err)
+		}
+	}
+	return nil
 }
 
 func retries() workqueue.TypedRateLimiter[reconcile.Request] {

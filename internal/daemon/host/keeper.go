@@ -61,17 +61,9 @@ func (k *Keeper) Changed() <-chan event.GenericEvent { return k.events }
 
 // Start adds the controller of the object.
 func (k *Keeper) Start(name string, r reconcile.Reconciler) error {
-	c, err := k.NewController(name, 1, r)
-	if err != nil {
-		return err
-	}
-	if err := c.Watch(source.Kind(k.Manager.GetCache(), k.object, &handler.EnqueueRequestForObject{})); err != nil {
-		return fmt.Errorf("watching the object of the node for %s: %w", name, err)
-	}
-	if err := c.Watch(source.Channel(k.events, &handler.EnqueueRequestForObject{})); err != nil {
-		return fmt.Errorf("watching the node for %s: %w", name, err)
-	}
-	return nil
+	return k.AddController(name, 1, r,
+		source.Kind(k.Manager.GetCache(), k.object, &handler.EnqueueRequestForObject{}),
+		source.Channel(k.events, &handler.EnqueueRequestForObject{}))
 }
 
 // Read reads the object. It is not there when it is being deleted, either.

@@ -26,6 +26,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -142,42 +143,38 @@ func dropGone(content map[string]any, field string, stored map[string]v1beta1.Im
 func (p *puller) sync(ctx context.Context, stored *v1beta1.NodeImage) (started bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	wanted := map[key]int64{}
-	for place, entry := range image.Places(&stored.Spec) {
-		for i := range entry.Tags {
-			wanted[key{place, entry.Tags[i].Tag}] = entry.Tags[i].Version
-		}
-	}
-	for at, round := range p.rounds {
-		if version, ok := wanted[at]; !ok || version != round.version {
-			round.cancel()
-			delete(p.rounds, at)
-		}
-	}
+	wanted := sets.New[key]()
 	for place, entry := range image.Places(&stored.Spec) {
 		for i := range entry.Tags {
 			tag := entry.Tags[i]
 			at := key{place, tag.Tag}
+			wanted.Insert(at)
 			answer := image.Answer(place.Answers(&stored.Status), tag.Tag)
+			// The stored answer counts: it is this round's, or the operator gave it up.
 			ended := answer != nil && answer.Version == tag.Version && answer.CompletionTime != nil
+			if round := p.rounds[at]; round != nil && (ended || round.version != tag.Version) {
+				p.end(at)
+			}
 			if round := p.rounds[at]; round != nil {
-				if ended {
-					// The stored answer counts: it is this round's, or the operator gave it
-					// up.
-					round.cancel()
-					delete(p.rounds, at)
-				}
 				round.secrets, round.owners = entry.PullSecrets, tag.OwnerReferences
-				continue
+			} else if !ended {
+				p.begin(ctx, task{key: at, list: stored.UID, tag: *tag.DeepCopy(), sandbox: entry.SandboxConfig}, answer, entry.PullSecrets)
+				started = true
 			}
-			if ended {
-				continue
-			}
-			p.begin(ctx, task{key: at, list: stored.UID, tag: *tag.DeepCopy(), sandbox: entry.SandboxConfig}, answer, entry.PullSecrets)
-			started = true
+		}
+	}
+	for at := range p.rounds {
+		if !wanted.Has(at) {
+			p.end(at)
 		}
 	}
 	return started
+}
+
+// end ends a round.
+func (p *puller) end(at key) {
+	p.rounds[at].cancel()
+	delete(p.rounds, at)
 }
 
 // begin starts a round. It outlives the pass, and ends with the daemon. An interrupted pull keeps its start time.

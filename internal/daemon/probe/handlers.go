@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -51,7 +52,8 @@ func (p *probe) command(ctx context.Context, command []string, id string, limit 
 	case errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil:
 		return probing.Outcome{Message: fmt.Sprintf("the command has not ended after %s", limit)}
 	case err != nil:
-		return probing.Outcome{Error: plain(err, id, p.container)}
+		// The container's ID would change the message at each restart.
+		return probing.Outcome{Error: strings.ReplaceAll(err.Error(), id, p.container)}
 	case result.ExitCode == 0:
 		return probing.Outcome{Success: true, Message: string(result.Stdout)}
 	}

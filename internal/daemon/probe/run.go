@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"sync"
 	"time"
 
@@ -229,10 +228,4 @@ func resultOf(o *probing.Outcome) string {
 		return "success"
 	}
 	return "failure"
-}
-
-// plain removes a container's ID from an error: it would change the message at each
-// restart.
-func plain(err error, id, name string) string {
-	return strings.ReplaceAll(err.Error(), id, name)
 }

@@ -64,10 +64,6 @@ func Selector(node string) labels.Selector {
 // Add adds the feature to the daemon.
 func Add(h host.Host) error {
 	r := &reconciler{Host: h, client: h.Manager.GetClient(), times: lru.New(remembered), stopped: make(chan event.GenericEvent, maxStops)}
-	c, err := h.NewController("recreate", workers, r)
-	if err != nil {
-		return err
-	}
 	requests := handler.EnqueueRequestsFromMapFunc(func(_ context.Context, object client.Object) []reconcile.Request {
 		request, ok := object.(*appsv1beta1.ContainerRecreateRequest)
 		if !ok {
@@ -76,16 +72,10 @@ func Add(h host.Host) error {
 		return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: request.Namespace, Name: request.Spec.PodName}}}
 	})
 	cache := h.Manager.GetCache()
-	if err := c.Watch(source.Kind[client.Object](cache, &appsv1beta1.ContainerRecreateRequest{}, requests)); err != nil {
-		return fmt.Errorf("watching requests: %w", err)
-	}
-	if err := c.Watch(source.Kind[client.Object](cache, &corev1.Pod{}, &handler.EnqueueRequestForObject{})); err != nil {
-		return fmt.Errorf("watching pods: %w", err)
-	}
-	if err := c.Watch(source.Channel(r.stopped, &handler.EnqueueRequestForObject{})); err != nil {
-		return fmt.Errorf("watching what is stopped: %w", err)
-	}
-	return nil
+	return h.AddController("recreate", workers, r,
+		source.Kind[client.Object](cache, &appsv1beta1.ContainerRecreateRequest{}, requests),
+		source.Kind[client.Object](cache, &corev1.Pod{}, &handler.EnqueueRequestForObject{}),
+		source.Channel(r.stopped, &handler.EnqueueRequestForObject{}))
 }
 
 type reconciler struct {
