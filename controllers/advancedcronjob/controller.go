@@ -40,7 +40,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	defer pass.End()
 
-	known := rememberedOf(pass)
+	known := workload.Own(pass.Memory, func() *remembered { return &remembered{} })
 	spec := plan.Parse(cron, pass.Stored.Object, r.managed)
 	snapshot, err := r.observe(ctx, spec, known)
 	if err != nil {

@@ -14,7 +14,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kruise-operator/kruise-operator/controllers/advancedcronjob/plan"
-	"github.com/kruise-operator/kruise-operator/internal/kube/workload"
 )
 
 // remembered is kept of an AdvancedCronJob beside the state of all kinds.
@@ -73,10 +72,6 @@ func (r *Reconciler) look(ctx context.Context, known *remembered, run *plan.Run,
 	}
 	run.Trouble = known.looked.trouble
 	return max(known.looked.at.Add(every).Sub(now), time.Second)
-}
-
-func rememberedOf(pass *workload.Pass) *remembered {
-	return workload.Own(pass.Memory, func() *remembered { return &remembered{} })
 }
 
 // observe reads an AdvancedCronJob's runs. It does not ask for unmanaged kinds: they may not exist.

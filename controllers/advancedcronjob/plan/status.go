@@ -86,7 +86,8 @@ func progressOf(spec *Spec, s Snapshot, due Due, plan planning.Plan, outcome pla
 	case spec.Invalid != nil:
 		return podset.Stalled(appsv1beta1.ReasonInvalidSpec, spec.Invalid.Error())
 	case !spec.Managed:
-		return podset.Stalled(appsv1beta1.ReasonKindOff, unmanaged(spec))
+		return podset.Stalled(appsv1beta1.ReasonKindOff, "No run is started: the kind "+spec.Adapter.Kind.Kind+
+			" is not managed by this operator, and nobody would carry it out. Name it in --kinds or in the Kruise object.")
 	case spec.Paused:
 		return podset.Progress{Reason: appsv1beta1.ReasonPaused, Message: "No run is started while spec.paused is true." + stuck(s)}
 	case due.TooLate:
@@ -130,11 +131,6 @@ func leftOut(spec *Spec, s Snapshot) podset.Progress {
 		return podset.Stalled(appsv1beta1.ReasonRunStalled, message+stalled)
 	}
 	return podset.Progress{Reason: appsv1beta1.ReasonMissedDeadline, Message: message + " The next one is started when it is due." + stalled}
-}
-
-// unmanaged says why nobody would carry runs out.
-func unmanaged(spec *Spec) string {
-	return "No run is started: the kind " + spec.Adapter.Kind.Kind + " is not managed by this operator, and nobody would carry it out. Name it in --kinds or in the Kruise object."
 }
 
 // waiting is the progress while a run is due and not started.

@@ -9,9 +9,8 @@ import (
 	"strings"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/internal/engine/conditions"
 	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
 )
@@ -84,15 +83,14 @@ func progressOfEnded(spec *Spec, d Decision) podset.Progress {
 		end := endOf(spec, d)
 		return podset.Progress{Stalled: d.Failure != "", Reason: end.Reason, Message: end.Message}
 	}
-	for _, c := range spec.Job.Status.Conditions {
-		if c.Status == corev1.ConditionTrue && (c.Type == appsv1beta1.EphemeralJobConditionSucceeded || c.Type == appsv1beta1.EphemeralJobConditionFailed) &&
-			(c.Type == appsv1beta1.EphemeralJobConditionFailed) == (spec.Job.Status.Phase == appsv1beta1.EphemeralJobFailed) {
-			return podset.Progress{Stalled: c.Type == appsv1beta1.EphemeralJobConditionFailed, Reason: cmp.Or(c.Reason, c.Type), Message: c.Message}
-		}
+	status := &spec.Job.Status
+	failed, kind := status.Phase == appsv1beta1.EphemeralJobFailed, appsv1beta1.EphemeralJobConditionSucceeded
+	if failed {
+		kind = appsv1beta1.EphemeralJobConditionFailed
 	}
+	c, _ := conditions.Find(conditions.From(status.Conditions), kind)
 	return podset.Progress{
-		Stalled: spec.Job.Status.Phase == appsv1beta1.EphemeralJobFailed,
-		Reason:  cmp.Or(string(spec.Job.Status.Phase), appsv1beta1.ReasonJobComplete), Message: "The job has ended.",
+		Stalled: failed, Reason: cmp.Or(c.Reason, c.Type, string(status.Phase), appsv1beta1.ReasonJobComplete), Message: cmp.Or(c.Message, "The job has ended."),
 	}
 }
 

@@ -90,15 +90,16 @@ func Plan(stored *appsv1alpha1.NodePodProbe, s Snapshot) planning.Plan {
 		results[stored.Status.PodProbeStatuses[i].UID] = &stored.Status.PodProbeStatuses[i]
 	}
 	pods := make([]podState, len(s.Pods))
-	wanted := map[string]appsv1alpha1.PodProbe{}
+	list := []appsv1alpha1.PodProbe{}
 	for i, pod := range s.Pods {
 		of := &pods[i]
 		*of = s.look(pod, before[string(pod.UID)])
 		if len(of.probes) > 0 {
-			wanted[string(pod.UID)] = of.entry(before[string(pod.UID)])
+			list = append(list, of.entry(before[string(pod.UID)]))
 		}
 	}
-	list, full := fit(stored, ordered(stored, wanted), before)
+	order(list, stored)
+	list, full := fit(stored, list, before)
 	if len(full) > 0 {
 		leaveOut(pods, list)
 	}
@@ -212,24 +213,15 @@ func (of *podState) entry(before *appsv1alpha1.PodProbe) appsv1alpha1.PodProbe {
 	return entry
 }
 
-// ordered lists the wanted pods: old ones keep their places, new ones follow by namespace and name.
-func ordered(stored *appsv1alpha1.NodePodProbe, wanted map[string]appsv1alpha1.PodProbe) []appsv1alpha1.PodProbe {
-	list := make([]appsv1alpha1.PodProbe, 0, len(wanted))
+// order sorts the pods: old ones keep their places, new ones follow by namespace and name.
+func order(list []appsv1alpha1.PodProbe, stored *appsv1alpha1.NodePodProbe) {
+	places := map[string]int{}
 	for i := range stored.Spec.PodProbes {
-		uid := stored.Spec.PodProbes[i].UID
-		if entry, ok := wanted[uid]; ok {
-			list = append(list, entry)
-			delete(wanted, uid)
-		}
+		places[stored.Spec.PodProbes[i].UID] = i - len(stored.Spec.PodProbes)
 	}
-	added := make([]appsv1alpha1.PodProbe, 0, len(wanted))
-	for _, entry := range wanted {
-		added = append(added, entry)
-	}
-	slices.SortFunc(added, func(a, b appsv1alpha1.PodProbe) int {
-		return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
+	slices.SortFunc(list, func(a, b appsv1alpha1.PodProbe) int {
+		return cmp.Or(places[a.UID]-places[b.UID], strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
 	})
-	return append(list, added...)
 }
 
 // fit cuts a list to the limits, and returns the namespaces that lost probes. A stored list already has room.

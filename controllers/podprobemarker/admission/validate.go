@@ -133,10 +133,10 @@ func policies(all []appsv1alpha1.ProbeMarkerPolicy, selected sets.Set[string], p
 		}
 		errs = append(errs, metav1validation.ValidateLabels(policy.Labels, at.Child("labels"))...)
 		errs = append(errs, apivalidation.ValidateAnnotations(policy.Annotations, at.Child("annotations"))...)
-		for _, key := range sets.List(sets.KeySet(policy.Labels).Intersection(selected)) {
-			errs = append(errs, field.Forbidden(at.Child("labels").Key(key), "must not be a label of spec.selector: the marker would choose other pods by what it finds"))
-		}
 		for _, key := range sets.List(sets.KeySet(policy.Labels)) {
+			if selected.Has(key) {
+				errs = append(errs, field.Forbidden(at.Child("labels").Key(key), "must not be a label of spec.selector: the marker would choose other pods by what it finds"))
+			}
 			if probing.ReservedLabel(key) {
 				errs = append(errs, field.Forbidden(at.Child("labels").Key(key), "is reserved: Kubernetes or this operator steers pods by it"))
 			}

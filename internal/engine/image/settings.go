@@ -36,25 +36,19 @@ func ReadSettings(strategy *shared.InPlaceUpdateStrategy, annotations map[string
 	if strategy == nil {
 		strategy = &shared.InPlaceUpdateStrategy{}
 	}
-	fault := func(where, value, want string) {
-		faults = append(faults, fmt.Sprintf("%s is ignored because %q is not %s", where, value, want))
-	}
 	// number reads one knob: its field, else its annotation, else the default.
 	number := func(field string, set *intstr.IntOrString, key string, otherwise int32, want string, parse func(text string) (int32, bool)) int32 {
+		text, given := annotations[key]
+		where := "annotation " + key
 		if set != nil {
-			if n, ok := parse(set.String()); ok {
-				return n
-			}
-			fault("spec.updateStrategy.rollingUpdate.inPlaceUpdateStrategy."+field, set.String(), want)
-			return otherwise
+			text, given, where = set.String(), true, "spec.updateStrategy.rollingUpdate.inPlaceUpdateStrategy."+field
 		}
-		text, ok := annotations[key]
-		if !ok {
+		if !given {
 			return otherwise
 		}
 		n, ok := parse(text)
 		if !ok {
-			fault("annotation "+key, text, want)
+			faults = append(faults, fmt.Sprintf("%s is ignored because %q is not %s", where, text, want))
 			return otherwise
 		}
 		return n

@@ -5,6 +5,7 @@
 package place
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 
@@ -14,6 +15,7 @@ import (
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/internal/engine/lazy"
 )
 
 // Nodes are the cluster's.
@@ -105,18 +107,14 @@ func Return(pod *corev1.Pod, state *appsv1beta1.PersistentPodState, nodes Nodes)
 
 func with(has, more map[string]string) map[string]string {
 	all := maps.Clone(has)
-	if all == nil {
-		all = map[string]string{}
+	for key, value := range more {
+		lazy.Put(&all, key, value)
 	}
-	maps.Copy(all, more)
 	return all
 }
 
 func preferring(affinity *corev1.Affinity, terms []corev1.PreferredSchedulingTerm) *corev1.Affinity {
-	all := affinity.DeepCopy()
-	if all == nil {
-		all = &corev1.Affinity{}
-	}
+	all := cmp.Or(affinity.DeepCopy(), &corev1.Affinity{})
 	if all.NodeAffinity == nil {
 		all.NodeAffinity = &corev1.NodeAffinity{}
 	}
