@@ -106,7 +106,7 @@ func (r *Reconciler) letGo(ctx context.Context, row rollable.Workload, at metav1
 		return nil // it is another one's by now
 	}
 	version := planning.Version{ResourceVersion: stored.GetResourceVersion()}
-	for _, request := range abandoning(row, stored).Requests(stored) {
+	for _, request := range abandoning(stored).Requests(stored) {
 		body, err := request.Body(version)
 		if err != nil {
 			return fmt.Errorf("encoding a patch: %w", err)

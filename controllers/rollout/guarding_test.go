@@ -39,7 +39,7 @@ func TestWhatLettingGoWrites(t *testing.T) {
 				notes[shared.AnnotationInProgressing] = "{}"
 			}
 			row, _ := rollable.Of("apps/v1", tc.kind)
-			all := abandoning(row, workloadWith(tc.kind, tc.spec, map[string]string{shared.LabelWorkloadType: row.Type}, notes))
+			all := abandoning(workloadWith(tc.kind, tc.spec, map[string]string{shared.LabelWorkloadType: row.Type}, notes))
 			if tc.field == "" {
 				if len(all) != 2 || all[0]["spec"] != nil {
 					t.Errorf("got %v", all)

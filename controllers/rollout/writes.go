@@ -78,7 +78,7 @@ func guarding(row rollable.Workload, w *unstructured.Unstructured, rollout strin
 		annotated(after, map[string]string{shared.AnnotationControl: ""}) // of OpenKruise: its BatchRelease takes over anew
 	}
 	if hold {
-		brake.Catch(brake.Resource(row.Kind.GroupKind()), after)
+		brake.Catch(after)
 	}
 	raise(after)
 	return patches{tree.Patch(w.Object, after.Object)}
@@ -103,12 +103,12 @@ func unguarding() patches {
 }
 
 // abandoning takes a workload from under the brake, and lets go what is held.
-func abandoning(row rollable.Workload, w *unstructured.Unstructured) patches {
+func abandoning(w *unstructured.Unstructured) patches {
 	if _, held := w.GetAnnotations()[shared.AnnotationInProgressing]; !held {
 		return unguarding()
 	}
 	after := w.DeepCopy()
-	brake.Release(brake.Resource(row.Kind.GroupKind()), after)
+	brake.Release(after)
 	raise(after)
 	return append(patches{tree.Patch(w.Object, after.Object)}, unguarding()...)
 }

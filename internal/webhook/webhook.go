@@ -15,6 +15,7 @@ import (
 
 	"github.com/kruise-operator/kruise-operator/internal/controller"
 	"github.com/kruise-operator/kruise-operator/internal/conversion"
+	"github.com/kruise-operator/kruise-operator/internal/engine/rollable"
 	"github.com/kruise-operator/kruise-operator/internal/kinds"
 	"github.com/kruise-operator/kruise-operator/internal/kube/templatecheck"
 	"github.com/kruise-operator/kruise-operator/internal/platform/features"
@@ -67,7 +68,11 @@ func serve(server webhook.Server, deps admit.Deps, kind kinds.Kind, rules admit.
 		}
 		server.Register(path, &ctrladmission.Webhook{Handler: handler})
 	}
-	register(rules.MutatePath(), braked(deps, kind, rules.Defaulter()))
+	mutate := rules.Defaulter()
+	if _, released := rollable.Of(kind.Stored().GroupVersion().String(), kind.Name); released && (deps.Enabled == nil || deps.Enabled("Rollout")) {
+		mutate = admit.Braked(mutate)
+	}
+	register(rules.MutatePath(), mutate)
 	register(rules.ValidatePath(), rules.Validator(admit.Cluster{
 		Checker: templatecheck.Checker{
 			Client: deps.Client, LaunchOrder: deps.Gates.Enabled(features.PodWebhook),

@@ -165,7 +165,7 @@ func TestTheBrakeIsTheSameInThePolicyAndInTheOperator(t *testing.T) {
 		}
 		want := &unstructured.Unstructured{Object: normalized(t, object, empty())}
 		before := want.DeepCopy()
-		brake.Brake(resource, &unstructured.Unstructured{Object: normalized(t, old, empty())}, want)
+		brake.Brake(&unstructured.Unstructured{Object: normalized(t, old, empty())}, want)
 		want.Object = normalized(t, want.Object, empty())
 		if diff := cmp.Diff(want.Object, toJSON(t, got)); diff != "" {
 			t.Fatalf("seed %d, %s: (-function +policy)\n%s\nold %v\nnew %v", seed, resource, diff, old, object)

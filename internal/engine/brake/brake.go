@@ -20,7 +20,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/kruise-operator/kruise-operator/api/rollouts/shared"
 	"github.com/kruise-operator/kruise-operator/internal/quantity"
@@ -40,16 +39,13 @@ type request struct {
 	// was are the annotations before.
 	was             map[string]string
 	running, brakes bool
-	// own: its kind is one of ours.
-	own bool
 	// kept are the numbers of the user.
 	kept string
 }
 
-// Brake changes the object of an update, as far as its workload has a Rollout. Resource is the plural name, with the group for kinds
-// of ours: clonesets.apps.kruise.io.
-func Brake(resource string, old, object *unstructured.Unstructured) {
-	r := request{old: old, object: object, was: old.GetAnnotations(), own: strings.Contains(resource, ".")}
+// Brake changes the object of an update, as far as its workload has a Rollout.
+func Brake(old, object *unstructured.Unstructured) {
+	r := request{old: old, object: object, was: old.GetAnnotations()}
 	if !r.guarded() || r.ours() {
 		return
 	}
@@ -59,50 +55,53 @@ func Brake(resource string, old, object *unstructured.Unstructured) {
 	if !r.brakes && !r.running {
 		return
 	}
-	r.hold(resource)
+	r.hold()
+}
+
+// The kinds of workloads with ways of their own.
+const (
+	deployment  = "Deployment.apps"
+	daemonSet   = "DaemonSet.apps"
+	statefulSet = "StatefulSet.apps"
+	cloneSet    = "CloneSet.apps.kruise.io"
+)
+
+func kindOf(object *unstructured.Unstructured) string {
+	return object.GroupVersionKind().GroupKind().String()
 }
 
 // hold writes what holds a workload, or keeps it.
-func (r *request) hold(resource string) {
-	switch resource {
-	case "deployments":
+func (r *request) hold() {
+	switch kindOf(r.object) {
+	case deployment:
 		r.deployment()
-	case "daemonsets":
+	case daemonSet:
 		r.daemonSet()
-	case "statefulsets":
+	case statefulSet:
 		r.partition(everyOrdinal, true)
-	case "clonesets.apps.kruise.io":
+	case cloneSet:
 		r.partition("100%", false)
 	default:
 		r.partition(everyOrdinal, false)
 	}
 }
 
-// Resource is the name of a kind for Brake.
-func Resource(kind schema.GroupKind) string {
-	plural := strings.ToLower(kind.Kind) + "s"
-	if kind.Group == "apps" {
-		return plural
-	}
-	return plural + "." + kind.Group
-}
-
 // Catch holds a workload in the middle of a change that went unseen. Its annotation names the Rollout.
-func Catch(resource string, object *unstructured.Unstructured) {
+func Catch(object *unstructured.Unstructured) {
 	r := request{old: object.DeepCopy(), object: object, was: object.GetAnnotations(), brakes: true}
 	r.keepNotes()
-	r.hold(resource)
+	r.hold()
 }
 
 // Release lets a held workload go on by itself.
-func Release(resource string, object *unstructured.Unstructured) {
+func Release(object *unstructured.Unstructured) {
 	now := object.GetAnnotations()
 	delete(now, shared.AnnotationInProgressing)
 	object.SetAnnotations(now)
-	switch resource {
-	case "deployments":
+	switch kindOf(object) {
+	case deployment:
 		unstructured.RemoveNestedField(object.Object, "spec", "paused")
-	case "daemonsets":
+	case daemonSet:
 		_ = unstructured.SetNestedField(object.Object, "RollingUpdate", "spec", "updateStrategy", "type")
 	default:
 		if _, found, _ := unstructured.NestedFieldNoCopy(object.Object, "spec", "updateStrategy", "rollingUpdate", "partition"); found {
@@ -125,25 +124,25 @@ var number = regexp.MustCompile(`^[0-9]{1,15}$`)
 
 // ours: the operator raises the number with each write. An undo can only bring a lower one back.
 func (r *request) ours() bool {
-	before, after := r.was[shared.AnnotationSequence], r.object.GetAnnotations()[shared.AnnotationSequence]
-	if !number.MatchString(after) {
-		return false
+	before, numbered := sequence(r.was)
+	after, found := sequence(r.object.GetAnnotations())
+	return found && (!numbered || after > before)
+}
+
+// sequence is the number in annotations; false: there is none.
+func sequence(annotations map[string]string) (n int, found bool) {
+	text := annotations[shared.AnnotationSequence]
+	if number.MatchString(text) {
+		n, _ = strconv.Atoi(text)
+		found = true
 	}
-	if !number.MatchString(before) {
-		return true
-	}
-	b, _ := strconv.Atoi(before)
-	a, _ := strconv.Atoi(after)
-	return a > b
+	return n, found
 }
 
 // Next is the number by which the brake knows the next write of the operator.
 func Next(o metav1.Object) string {
-	n, err := strconv.ParseInt(o.GetAnnotations()[shared.AnnotationSequence], 10, 64)
-	if err != nil || n < 0 {
-		n = 0
-	}
-	return strconv.FormatInt(n+1, 10)
+	n, _ := sequence(o.GetAnnotations())
+	return strconv.Itoa(n + 1)
 }
 
 // starts: there is something to release. As an annotation, a rollout-id stands for the template.
@@ -168,7 +167,7 @@ func (r *request) starts() bool {
 // clients write the same in many ways: those in Go add empty resources to each container.
 func (r *request) changed() bool {
 	was, is := template(r.old), template(r.object)
-	if equality.Semantic.DeepEqual(was[1:], is[1:]) && r.own {
+	if equality.Semantic.DeepEqual(was[1:], is[1:]) && r.object.GroupVersionKind().Group != "apps" {
 		return !reflect.DeepEqual(was[0], is[0]) && !samePods(was[0], is[0])
 	}
 	return !equality.Semantic.DeepEqual(was, is)

@@ -19,6 +19,7 @@ import (
 // workload is a Deployment at rest, with a Rollout.
 func workload(image string) *unstructured.Unstructured {
 	return &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "apps/v1", "kind": "Deployment",
 		"metadata": map[string]any{
 			"name": "web", "labels": map[string]any{shared.LabelWorkloadType: "deployment"}, "annotations": map[string]any{shared.AnnotationRollout: "web"},
 		},
@@ -29,6 +30,13 @@ func workload(image string) *unstructured.Unstructured {
 			"template":       map[string]any{"spec": map[string]any{"containers": []any{map[string]any{"image": image}}}},
 		},
 	}}
+}
+
+// of gives a workload another kind.
+func of(apiVersion, kind string, w *unstructured.Unstructured) *unstructured.Unstructured {
+	w.SetAPIVersion(apiVersion)
+	w.SetKind(kind)
+	return w
 }
 
 func annotate(o *unstructured.Unstructured, key, value string) {
@@ -103,7 +111,7 @@ func TestWhatIsBraked(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			old, now := workload("web:1"), workload("web:2")
 			tc.change(old, now)
-			Brake("deployments", old, now)
+			Brake(old, now)
 			if got := paused(now); got != tc.braked {
 				t.Errorf("braked: %t", got)
 			}
@@ -123,7 +131,7 @@ func TestNumbersOfARelease(t *testing.T) {
 	_ = unstructured.SetNestedField(old.Object, int64(1), "spec", "strategy", "rollingUpdate", "maxSurge")
 	_ = unstructured.SetNestedField(now.Object, "Recreate", "spec", "strategy", "type")
 	_ = unstructured.SetNestedField(now.Object, int64(9), "spec", "replicas")
-	Brake("deployments", old, now)
+	Brake(old, now)
 	seconds, _, _ := unstructured.NestedInt64(now.Object, "spec", "minReadySeconds")
 	surge, _, _ := unstructured.NestedInt64(now.Object, "spec", "strategy", "rollingUpdate", "maxSurge")
 	kind, _, _ := unstructured.NestedString(now.Object, "spec", "strategy", "type")
@@ -165,7 +173,7 @@ func TestNumbersThatAUserWritesInARelease(t *testing.T) {
 			old.SetResourceVersion("12")
 			annotate(now, shared.AnnotationOriginal, `{"maxSurge":"99%"}`) // an undo brings an old note back
 			for range 2 {                                                  // the API server may ask again
-				Brake("deployments", old, now)
+				Brake(old, now)
 			}
 			if got := now.GetAnnotations()[shared.AnnotationOriginal]; got != tc.want {
 				t.Errorf("kept %s", got)
@@ -179,7 +187,7 @@ func TestNumbersThatAUserWritesInARelease(t *testing.T) {
 	old, now := workload("web:2"), workload("web:2")
 	annotate(old, shared.AnnotationInProgressing, mark)
 	_ = unstructured.SetNestedField(now.Object, int64(9), seconds...)
-	Brake("deployments", old, now)
+	Brake(old, now)
 	if got, _, _ := unstructured.NestedInt64(now.Object, seconds...); got != 9 {
 		t.Errorf("minReadySeconds is %d", got)
 	}
@@ -191,7 +199,7 @@ func TestAnUndoBringsNoNotesBack(t *testing.T) {
 	annotate(now, shared.AnnotationInProgressing, mark)
 	annotate(now, shared.AnnotationOriginal, "{}")
 	annotate(now, "note", "of the user")
-	Brake("deployments", old, now)
+	Brake(old, now)
 	if want := map[string]string{shared.AnnotationRollout: "web", "note": "of the user"}; !maps.Equal(now.GetAnnotations(), want) {
 		t.Errorf("got %v", now.GetAnnotations())
 	}
@@ -201,32 +209,33 @@ func TestWhoTakesTheLabelAwayTakesOver(t *testing.T) {
 	old, now := workload("web:2"), workload("web:2")
 	annotate(old, shared.AnnotationInProgressing, mark)
 	now.SetLabels(nil)
-	Brake("deployments", old, now)
+	Brake(old, now)
 	if len(now.GetLabels()) > 0 {
 		t.Errorf("got %v", now.GetLabels())
 	}
 }
 
 func TestEveryKindIsBraked(t *testing.T) {
-	for resource, want := range map[string]any{
-		"statefulsets": everyOrdinal, "statefulsets.apps.kruise.io": everyOrdinal, "daemonsets.apps.kruise.io": everyOrdinal, "clonesets.apps.kruise.io": "100%",
+	for kind, want := range map[[2]string]any{
+		{"apps/v1", "StatefulSet"}: everyOrdinal, {"apps.kruise.io/v1beta1", "StatefulSet"}: everyOrdinal,
+		{"apps.kruise.io/v1beta1", "DaemonSet"}: everyOrdinal, {"apps.kruise.io/v1beta1", "CloneSet"}: "100%",
 	} {
-		old, now := workload("web:1"), workload("web:2")
-		Brake(resource, old, now)
+		old, now := of(kind[0], kind[1], workload("web:1")), of(kind[0], kind[1], workload("web:2"))
+		Brake(old, now)
 		got, _, _ := unstructured.NestedFieldCopy(now.Object, "spec", "updateStrategy", "rollingUpdate", "partition")
 		if got != want {
-			t.Errorf("%s: partition %v", resource, got)
+			t.Errorf("%s: partition %v", kind, got)
 		}
 		// In the release it stays.
-		again := workload("web:2")
+		again := of(kind[0], kind[1], workload("web:2"))
 		_ = unstructured.SetNestedField(now.Object, int64(2), "spec", "updateStrategy", "rollingUpdate", "partition")
-		Brake(resource, now, again)
+		Brake(now, again)
 		if got, _, _ := unstructured.NestedInt64(again.Object, "spec", "updateStrategy", "rollingUpdate", "partition"); got != 2 {
-			t.Errorf("%s: partition %d in the release", resource, got)
+			t.Errorf("%s: partition %d in the release", kind, got)
 		}
 	}
-	old, now := workload("web:1"), workload("web:2")
-	Brake("daemonsets", old, now)
+	old, now := of("apps/v1", "DaemonSet", workload("web:1")), of("apps/v1", "DaemonSet", workload("web:2"))
+	Brake(old, now)
 	if kind, _, _ := unstructured.NestedString(now.Object, "spec", "updateStrategy", "type"); kind != "OnDelete" {
 		t.Errorf("a DaemonSet is of type %s", kind)
 	}
@@ -236,7 +245,7 @@ func TestEveryKindIsBraked(t *testing.T) {
 // release of a kind of ours, and takes a batch of one no pods.
 func TestTheSameTemplateWrittenInAnotherWay(t *testing.T) {
 	with := func(more map[string]any) *unstructured.Unstructured {
-		w := workload("web:1")
+		w := of("apps.kruise.io/v1beta1", "CloneSet", workload("web:1"))
 		container := map[string]any{"image": "web:1"}
 		maps.Copy(container, more)
 		_ = unstructured.SetNestedSlice(w.Object, []any{container}, "spec", "template", "spec", "containers")
@@ -256,14 +265,14 @@ func TestTheSameTemplateWrittenInAnotherWay(t *testing.T) {
 		"what is no template": {nil, map[string]any{"env": "none"}, true},
 	} {
 		old, now := with(c.old), with(c.now)
-		Brake("clonesets.apps.kruise.io", old, now)
+		Brake(old, now)
 		if _, braked := now.GetAnnotations()[shared.AnnotationInProgressing]; braked != c.brakes {
 			t.Errorf("%s: braked is %v", name, braked)
 		}
 		old, now = with(c.old), with(c.now)
 		annotate(old, shared.AnnotationInProgressing, "{}")
 		_ = unstructured.SetNestedField(old.Object, int64(1), "spec", "updateStrategy", "rollingUpdate", "partition")
-		Brake("clonesets.apps.kruise.io", old, now)
+		Brake(old, now)
 		if partition, _, _ := unstructured.NestedFieldCopy(now.Object, "spec", "updateStrategy", "rollingUpdate", "partition"); (partition == "100%") != c.brakes {
 			t.Errorf("%s in a release: the partition is %v", name, partition)
 		}

@@ -15,7 +15,7 @@ import (
 )
 
 // Update is Brake for an update in JSON. It returns the object as it came where nothing is to be done.
-func Update(resource string, old, object []byte) ([]byte, error) {
+func Update(old, object []byte) ([]byte, error) {
 	if !bytes.Contains(old, []byte(shared.AnnotationRollout)) {
 		return object, nil
 	}
@@ -27,7 +27,7 @@ func Update(resource string, old, object []byte) ([]byte, error) {
 		return nil, fmt.Errorf("decoding the workload: %w", err)
 	}
 	before := now.DeepCopy()
-	Brake(resource, was, now)
+	Brake(was, now)
 	if reflect.DeepEqual(before.Object, now.Object) {
 		return object, nil
 	}
