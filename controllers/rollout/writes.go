@@ -45,37 +45,21 @@ func (p patches) Requests(object planning.Object) []planning.Request {
 	return all
 }
 
-// annotated sets annotations of an object; an empty value removes one.
-func annotated(o *unstructured.Unstructured, values map[string]string) {
-	all := o.GetAnnotations()
-	if all == nil {
-		all = map[string]string{}
-	}
-	for key, value := range values {
-		if all[key] = value; value == "" {
-			delete(all, key)
-		}
-	}
-	o.SetAnnotations(all)
+// annotate sets an annotation of an object; nil removes it.
+func annotate(o *unstructured.Unstructured, key string, value any) {
+	tree.Set(o.Object, value, "metadata", "annotations", key)
 }
 
 // raise lets a write pass the brake.
-func raise(o *unstructured.Unstructured) {
-	annotated(o, map[string]string{shared.AnnotationSequence: brake.Next(o)})
-}
+func raise(o *unstructured.Unstructured) { annotate(o, shared.AnnotationSequence, brake.Next(o)) }
 
 // guarding puts a workload under the brake, and holds a change that went unseen.
 func guarding(row rollable.Workload, w *unstructured.Unstructured, rollout string, hold bool) patches {
 	after := w.DeepCopy()
-	labels := after.GetLabels()
-	if labels == nil {
-		labels = map[string]string{}
-	}
-	labels[shared.LabelWorkloadType] = row.Type
-	after.SetLabels(labels)
-	annotated(after, map[string]string{shared.AnnotationRollout: rollout})
+	tree.Set(after.Object, row.Type, "metadata", "labels", shared.LabelWorkloadType)
+	annotate(after, shared.AnnotationRollout, rollout)
 	if _, ours := w.GetAnnotations()[shared.AnnotationSequence]; !ours {
-		annotated(after, map[string]string{shared.AnnotationControl: ""}) // of OpenKruise: its BatchRelease takes over anew
+		annotate(after, shared.AnnotationControl, nil) // of OpenKruise: its BatchRelease takes over anew
 	}
 	if hold {
 		brake.Catch(after)
@@ -87,7 +71,7 @@ func guarding(row rollable.Workload, w *unstructured.Unstructured, rollout strin
 // unmarking takes the note of a release away.
 func unmarking(w *unstructured.Unstructured) patches {
 	after := w.DeepCopy()
-	annotated(after, map[string]string{shared.AnnotationInProgressing: ""})
+	annotate(after, shared.AnnotationInProgressing, nil)
 	if _, labeled := w.GetLabels()[shared.LabelWorkloadType]; labeled {
 		raise(after)
 	}

@@ -22,6 +22,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/kruise-operator/kruise-operator/api/rollouts/shared"
+	"github.com/kruise-operator/kruise-operator/internal/engine/traffic/tree"
 	"github.com/kruise-operator/kruise-operator/internal/quantity"
 )
 
@@ -95,9 +96,7 @@ func Catch(object *unstructured.Unstructured) {
 
 // Release lets a held workload go on by itself.
 func Release(object *unstructured.Unstructured) {
-	now := object.GetAnnotations()
-	delete(now, shared.AnnotationInProgressing)
-	object.SetAnnotations(now)
+	unstructured.RemoveNestedField(object.Object, "metadata", "annotations", shared.AnnotationInProgressing)
 	switch kindOf(object) {
 	case deployment:
 		unstructured.RemoveNestedField(object.Object, "spec", "paused")
@@ -200,27 +199,24 @@ func (r *request) keepNotes() {
 		r.kept = now[shared.AnnotationOriginal]
 	}
 	if _, found := labels[shared.LabelWorkloadType]; !found {
-		if labels == nil {
-			labels = map[string]string{}
-		}
-		labels[shared.LabelWorkloadType] = r.old.GetLabels()[shared.LabelWorkloadType]
-		r.object.SetLabels(labels)
-	}
-	if now == nil {
-		now = map[string]string{}
+		tree.Set(r.object.Object, r.old.GetLabels()[shared.LabelWorkloadType], "metadata", "labels", shared.LabelWorkloadType)
 	}
 	for _, key := range []string{
 		shared.AnnotationRollout, shared.AnnotationSequence, shared.AnnotationControl, shared.AnnotationOriginal, shared.AnnotationInProgressing,
 	} {
-		delete(now, key)
+		r.annotate(key, nil)
 		if value, found := r.was[key]; found {
-			now[key] = value
+			r.annotate(key, value)
 		}
 	}
 	if r.brakes {
-		now[shared.AnnotationInProgressing] = `{"rolloutName":"` + r.was[shared.AnnotationRollout] + `"}`
+		r.annotate(shared.AnnotationInProgressing, `{"rolloutName":"`+r.was[shared.AnnotationRollout]+`"}`)
 	}
-	r.object.SetAnnotations(now)
+}
+
+// annotate sets an annotation; nil removes it.
+func (r *request) annotate(key string, value any) {
+	tree.Set(r.object.Object, value, "metadata", "annotations", key)
 }
 
 // deployment pauses, and keeps the numbers of a release.
@@ -288,9 +284,7 @@ func (r *request) note() {
 	if writes {
 		r.kept = "{" + strings.Join(parts, ",") + "," + r.end()
 	}
-	now := r.object.GetAnnotations()
-	now[shared.AnnotationOriginal] = r.kept
-	r.object.SetAnnotations(now)
+	r.annotate(shared.AnnotationOriginal, r.kept)
 }
 
 // end marks numbers noted in this request. The API server asks again when somebody changes the object after the brake.
