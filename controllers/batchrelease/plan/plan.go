@@ -350,14 +350,8 @@ func tolerated(threshold *intstr.IntOrString, updated int) int {
 	if threshold == nil {
 		return 0
 	}
-	value, percent, err := rollable.Size(*threshold)
-	switch {
-	case err != nil:
-		return 0
-	case percent:
-		return (value*updated + 99) / 100
-	}
-	return value
+	n, _ := intstr.GetScaledValueFromIntOrPercent(threshold, updated, true)
+	return max(0, n)
 }
 
 // blockers names the pods that hold up the batch.
