@@ -75,11 +75,7 @@ func (o *observed) ofCanary(release *v1beta1.BatchRelease, d *released.Deploymen
 	if c == nil {
 		return
 	}
-	var more v1beta1.PatchPodTemplateMetadata
-	if patch := release.Spec.ReleasePlan.PatchPodTemplateMetadata; patch != nil {
-		more = *patch
-	}
-	o.canary = rolling.Canary(d.Deployment, more.Labels, more.Annotations)
+	o.canary = rolling.Canary(d.Deployment, ptr.Deref(release.Spec.ReleasePlan.PatchPodTemplateMetadata, v1beta1.PatchPodTemplateMetadata{}))
 	o.canary.OwnerReferences = []metav1.OwnerReference{*ownerOf(release)}
 	if selector, err := metav1.LabelSelectorAsSelector(d.Spec.Selector); err == nil && !selector.Matches(labels.Set(o.canary.Spec.Template.Labels)) {
 		w.Unsupported = "patchPodTemplateMetadata changes a label that the selector of the Deployment asks for"

@@ -239,14 +239,15 @@ func (r *Reconciler) readPods(ctx context.Context, o *observed) (err error) {
 	}
 	seconds, _, _ := unstructured.NestedInt64(o.object.Object, "spec", "minReadySeconds")
 	minReady := time.Duration(seconds) * time.Second
+	inStatus := w.Updated
 	o.count(updated, minReady)
 	switch {
 	case ofDaemonSet:
 		w.Pods = o.daemons(w.Revision, minReady)
 	case w.Native: // its status does not tell what is ready
 	case w.Sized:
-		w.Updated = int(integer(o.object, "updatedReplicas"))
-		w.Ready = min(w.Ready, int(integer(o.object, "updatedAvailableReplicas")))
+		available, _, _ := unstructured.NestedInt64(o.object.Object, "status", "updatedAvailableReplicas")
+		w.Updated, w.Ready = inStatus, min(w.Ready, int(available))
 	}
 	o.blocked()
 	if o.beside {
@@ -319,12 +320,14 @@ func (o *observed) daemons(revision string, minReady time.Duration) []plan.Pod {
 	var all []plan.Pod
 	for _, pod := range o.pods {
 		available, in := podstate.Availability(pod, minReady, o.snapshot.Now)
-		if in > 0 {
-			o.again = workload.Earliest(o.again, in)
+		o.again = workload.Earliest(o.again, in)
+		cost, err := strconv.ParseInt(pod.Annotations[corev1.PodDeletionCost], 10, 32)
+		if err != nil {
+			cost = 0
 		}
 		all = append(all, plan.Pod{
 			Name: pod.Name, Updated: has(pod, revision), Gone: pod.DeletionTimestamp != nil, Ready: available, Soon: in > 0,
-			Pending: pod.Status.Phase == corev1.PodPending, Cost: costOf(pod), Created: pod.CreationTimestamp.Unix(),
+			Pending: pod.Status.Phase == corev1.PodPending, Cost: cost, Created: pod.CreationTimestamp.Unix(),
 		})
 	}
 	return all
@@ -334,20 +337,6 @@ func (o *observed) daemons(revision string, minReady time.Duration) []plan.Pod {
 func has(pod *corev1.Pod, revision string) bool {
 	hash := pod.Labels[appsv1.ControllerRevisionHashLabelKey]
 	return hash != "" && (hash == revision || strings.HasSuffix(revision, "-"+hash))
-}
-
-// costOf is the deletion cost of a pod.
-func costOf(pod *corev1.Pod) int64 {
-	cost, err := strconv.ParseInt(pod.Annotations[corev1.PodDeletionCost], 10, 32)
-	if err != nil {
-		return 0
-	}
-	return cost
-}
-
-func integer(o *unstructured.Unstructured, field string) int64 {
-	n, _, _ := unstructured.NestedInt64(o.Object, "status", field)
-	return n
 }
 
 // controlOf says whether a workload is that of this release, and which other live release has it.

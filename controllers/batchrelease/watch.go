@@ -6,7 +6,6 @@ package batchrelease
 import (
 	"context"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -24,8 +23,7 @@ func (r *Reconciler) follow(ctx context.Context, row rollable.Workload) error {
 	if !row.Native {
 		return r.WatchLateGathering(ctx, workload.Object(row.Kind), r.ofWorkload(row), gather)
 	}
-	object := &metav1.PartialObjectMetadata{}
-	object.SetGroupVersionKind(row.Kind)
+	object := workload.Metadata(row.Kind)
 	if row.Kind.Kind == "Deployment" {
 		return r.WatchLateGathering(ctx, object, r.ofWorkload(row), gather)
 	}

@@ -24,6 +24,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/brake"
 	"github.com/kruise-operator/kruise-operator/internal/engine/rollable"
 	"github.com/kruise-operator/kruise-operator/internal/hooks"
+	"github.com/kruise-operator/kruise-operator/internal/kube/workload"
 	"github.com/kruise-operator/kruise-operator/internal/platform/config"
 )
 
@@ -119,8 +120,7 @@ func (p prover) prove(ctx context.Context, live client.Reader, dryRun client.Cli
 
 // held proves by a dry run that a new template of a workload is held. An update without our note gets it back.
 func held(ctx context.Context, dryRun client.Client, kind schema.GroupVersionKind, key types.NamespacedName, labels map[string]any) error {
-	answer := &metav1.PartialObjectMetadata{}
-	answer.SetGroupVersionKind(kind)
+	answer := workload.Metadata(kind)
 	answer.Namespace, answer.Name = key.Namespace, key.Name
 	patch, _ := json.Marshal(map[string]any{
 		"metadata": map[string]any{"labels": labels, "annotations": map[string]any{shared.AnnotationRollout: nil}},

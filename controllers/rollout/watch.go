@@ -153,17 +153,10 @@ func releaseKind() schema.GroupVersionKind { return v1beta1.GroupVersion().WithK
 
 func kind() schema.GroupVersionKind { return v1beta1.GroupVersion().WithKind("Rollout") }
 
-// metadataOf is an object of a kind, for its metadata alone.
-func metadataOf(kind schema.GroupVersionKind) *metav1.PartialObjectMetadata {
-	object := &metav1.PartialObjectMetadata{}
-	object.SetGroupVersionKind(kind)
-	return object
-}
-
 // awaited has a Rollout planned when its workload is created. Only Rollouts without a workload have all of its kind watched.
 func (r *Reconciler) awaited(ctx context.Context, row rollable.Workload) error {
 	if !row.Native {
 		return nil // it is watched anyway
 	}
-	return r.WatchLateSpecs(ctx, metadataOf(row.Kind), r.rolloutsOf)
+	return r.WatchLateSpecs(ctx, workload.Metadata(row.Kind), r.rolloutsOf)
 }

@@ -274,7 +274,7 @@ func TestACanaryDeploymentOfOpenKruise(t *testing.T) {
 		t.Fatal(err)
 	}
 	owner := *metav1.NewControllerRef(b, v1beta1.GroupVersion().WithKind("BatchRelease"))
-	c := rolling.Canary(d, nil, nil)
+	c := rolling.Canary(d, v1beta1.PatchPodTemplateMetadata{})
 	c.Name, c.Finalizers, c.OwnerReferences, c.Spec.Replicas = "web-x7k2p", []string{shared.FinalizerCanary}, []metav1.OwnerReference{owner}, ptr.To[int32](1)
 	if err := r.Client.Create(t.Context(), c); err != nil {
 		t.Fatal(err)

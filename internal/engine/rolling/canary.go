@@ -4,14 +4,14 @@
 package rolling
 
 import (
-	"maps"
-
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/utils/ptr"
 
 	"github.com/kruise-operator/kruise-operator/api/rollouts/shared"
+	"github.com/kruise-operator/kruise-operator/api/rollouts/v1beta1"
 	"github.com/kruise-operator/kruise-operator/internal/engine/rollable"
 )
 
@@ -30,7 +30,7 @@ func CanaryOf(deployment string) string {
 }
 
 // Canary is the canary Deployment of a Deployment, without pods. Services select its pods, too.
-func Canary(d *appsv1.Deployment, labels, annotations map[string]string) *appsv1.Deployment {
+func Canary(d *appsv1.Deployment, more v1beta1.PatchPodTemplateMetadata) *appsv1.Deployment {
 	c := &appsv1.Deployment{Spec: *d.Spec.DeepCopy()}
 	c.ObjectMeta = metav1.ObjectMeta{
 		Namespace: d.Namespace, Name: CanaryName(d.Name, Revision(&d.Spec.Template)), Labels: map[string]string{shared.LabelCanary: CanaryOf(d.Name)},
@@ -38,19 +38,8 @@ func Canary(d *appsv1.Deployment, labels, annotations map[string]string) *appsv1
 	c.Spec.Paused, c.Spec.Replicas = false, ptr.To[int32](0)
 	template := &c.Spec.Template
 	delete(template.Labels, appsv1.DefaultDeploymentUniqueLabelKey)
-	template.Labels, template.Annotations = merged(template.Labels, labels), merged(template.Annotations, annotations)
+	template.Labels, template.Annotations = labels.Merge(template.Labels, more.Labels), labels.Merge(template.Annotations, more.Annotations)
 	return c
-}
-
-func merged(all, more map[string]string) map[string]string {
-	if len(more) == 0 {
-		return all
-	}
-	if all == nil {
-		all = map[string]string{}
-	}
-	maps.Copy(all, more)
-	return all
 }
 
 // IsCanary says that a canary Deployment has the template of the wanted one. Those of OpenKruise have other names.

@@ -12,6 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/utils/ptr"
+
+	"github.com/kruise-operator/kruise-operator/api/rollouts/v1beta1"
 )
 
 func TestNamesOfCanaries(t *testing.T) {
@@ -42,7 +44,7 @@ func TestACanaryDeployment(t *testing.T) {
 	d.Spec.Template.Labels = map[string]string{"app": "web", appsv1.DefaultDeploymentUniqueLabelKey: "old"}
 	d.Spec.Template.Spec.Containers = []corev1.Container{{Name: "main", Image: "web:v2"}}
 	before := d.DeepCopy()
-	c := Canary(d, map[string]string{"gray": "yes"}, map[string]string{"note": "canary"})
+	c := Canary(d, v1beta1.PatchPodTemplateMetadata{Labels: map[string]string{"gray": "yes"}, Annotations: map[string]string{"note": "canary"}})
 	if *d.Spec.Replicas != 5 || !d.Spec.Paused || len(d.Spec.Template.Labels) != len(before.Spec.Template.Labels) || d.Spec.Template.Annotations != nil {
 		t.Errorf("the Deployment was changed: %+v", d)
 	}
@@ -52,12 +54,12 @@ func TestACanaryDeployment(t *testing.T) {
 	if got := c.Spec.Template; len(got.Labels) != 2 || got.Labels["gray"] != "yes" || got.Labels["app"] != "web" || got.Annotations["note"] != "canary" {
 		t.Errorf("got the template %+v", got.ObjectMeta)
 	}
-	other := Canary(d, nil, nil)
+	other := Canary(d, v1beta1.PatchPodTemplateMetadata{})
 	if other.Name != c.Name || !IsCanary(c, other) {
 		t.Errorf("with other metadata it is %s, and was %s", other.Name, c.Name)
 	}
 	d.Spec.Template.Spec.Containers[0].Image = "web:v3"
-	if next := Canary(d, nil, nil); next.Name == c.Name || IsCanary(c, next) {
+	if next := Canary(d, v1beta1.PatchPodTemplateMetadata{}); next.Name == c.Name || IsCanary(c, next) {
 		t.Errorf("another template has the same canary %s", c.Name)
 	}
 	foreign := other.DeepCopy()
