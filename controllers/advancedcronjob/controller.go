@@ -68,5 +68,5 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	pass.LookAgain(lookAgain)
 	status := plan.Status(spec, snapshot, due, todo, outcome)
-	return pass.Report(ctx, cron, workload.Report{Status: status, Urgent: plan.Urgent(&cron.Status, &status)})
+	return pass.Report(ctx, cron, workload.Report{Status: status})
 }

@@ -100,7 +100,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return pass.Finish(nil, soon)
 	}
 	report := workload.Report{
-		Status: decision.Status, Urgent: plan.Urgent(&release.Status, &decision.Status), Action: "Release", Events: plan.Events(&release.Status, &decision.Status),
+		Status: decision.Status, Action: "Release", Events: plan.Events(&release.Status, &decision.Status),
 	}
 	if plan.SameCursor(&release.Status, &decision.Status) {
 		r.act(ctx, pass, release, o, decision)

@@ -71,7 +71,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	status, recheck := plan.Status(spec, observed.Snapshot, todo, outcome, pulls...)
 	pass.LookAgain(recheck)
 	return pass.Report(ctx, set, workload.Report{
-		Status: status, Urgent: plan.Urgent(&set.Status, &status), Action: "Update", Events: plan.Events(spec, status, memory.emitted, todo),
+		Status: status, Action: "Update", Events: plan.Events(spec, status, memory.emitted, todo),
 		Then: func() error {
 			memory.emitted = planning.Plan{Held: todo.Held}
 			trimmed := r.TrimRevisions(ctx, set, observed, set.Spec.RevisionHistoryLimit, status.CurrentRevision, status.UpdateRevision)

@@ -47,6 +47,6 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	pass.LookAgain(plan.NextAfter(todo, outcome))
 	status := plan.Status(spec, snapshot, todo, outcome)
 	return pass.Report(ctx, job, workload.Report{
-		Status: status, Urgent: plan.Urgent(&job.Status, &status), Action: "Run", Events: plan.Events(spec, &status),
+		Status: status, Action: "Run", Events: plan.Events(spec, &status),
 	})
 }

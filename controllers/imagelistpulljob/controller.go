@@ -46,6 +46,6 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	outcome := pass.Apply(ctx, list, todo.Plan)
 	status := plan.Status(spec, snapshot, todo, outcome)
 	return pass.Report(ctx, list, workload.Report{
-		Status: status, Urgent: plan.Urgent(&list.Status, &status), Action: "Pull", Events: plan.Events(&list.Status, &status),
+		Status: status, Action: "Pull", Events: plan.Events(&list.Status, &status),
 	})
 }

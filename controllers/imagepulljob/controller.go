@@ -74,6 +74,6 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	pass.LookAgain(secretsWait)
 	status := plan.Status(spec, snapshot, todo, outcome)
 	return pass.Report(ctx, job, workload.Report{
-		Status: status, Urgent: plan.Urgent(&job.Status, &status), Action: "Pull", Events: plan.Events(&job.Status, &status, snapshot),
+		Status: status, Action: "Pull", Events: plan.Events(&job.Status, &status, snapshot),
 	})
 }

@@ -72,6 +72,6 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	pass.LookAgain(r.look(ctx, known, &snapshot, todo.Silent))
 	status := plan.Status(spec, snapshot, todo, outcome)
 	return pass.Report(ctx, marker, workload.Report{
-		Status: status, Urgent: plan.Urgent(&marker.Status, &status), Action: "Probe", Events: plan.Events(&marker.Status, &status),
+		Status: status, Action: "Probe", Events: plan.Events(&marker.Status, &status),
 	})
 }

@@ -59,6 +59,6 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	r.remember(pass, spec, todo, outcome)
 	status := plan.Status(spec, snapshot, todo, outcome)
 	return pass.Report(ctx, object, workload.Report{
-		Status: status, Urgent: plan.Urgent(&object.Status, &status), Action: "Distribute", Events: plan.Events(&object.Status, &status),
+		Status: status, Action: "Distribute", Events: plan.Events(&object.Status, &status),
 	})
 }

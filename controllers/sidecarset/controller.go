@@ -79,7 +79,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	status := plan.Status(observed.spec, observed.snapshot, todo, outcome, injection.Injection)
 	status.CollisionCount = ptr.To(ptr.Deref(observed.collisionCount, 0))
 	return pass.Report(ctx, set, workload.Report{
-		Status: status, Urgent: plan.Urgent(&set.Status, &status), Action: "Update", Events: plan.Events(observed.spec, status),
+		Status: status, Action: "Update", Events: plan.Events(observed.spec, status),
 		Then:   func() error { return r.trim(ctx, set, observed) },
 		Failed: errors.Join(observed.refused, injectionErr),
 	})

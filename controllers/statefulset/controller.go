@@ -58,7 +58,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	pulls := pass.PullImages(ctx, set, plan.PreDownload(spec, observed.Snapshot))
 	status := plan.Status(spec, observed.Snapshot, todo, outcome, pulls...)
 	return pass.Report(ctx, set, workload.Report{
-		Status: status, Urgent: plan.Urgent(&set.Status, &status), Action: "Update", Events: plan.Events(spec, status),
+		Status: status, Action: "Update", Events: plan.Events(spec, status),
 		Then: func() error {
 			return r.TrimRevisions(ctx, set, observed, set.Spec.RevisionHistoryLimit, status.CurrentRevision, status.UpdateRevision)
 		},

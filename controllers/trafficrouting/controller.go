@@ -68,8 +68,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return pass.Finish(nil)
 	}
 	pass.LookAgain(todo.After)
-	urgent := plan.Urgent(&object.Status, &todo.Status) || todo.Act != ""
-	if wait, err := pass.WriteStatus(ctx, todo.Status, urgent); err != nil || wait > 0 {
+	if wait, err := pass.WriteStatus(ctx, todo.Status, todo.Act != ""); err != nil || wait > 0 {
 		return pass.Finish(err, wait)
 	}
 	pass.EmitEvents(object, "Route", todo.Events)

@@ -62,12 +62,6 @@ func Status(spec *Spec, s Snapshot, due Due, plan planning.Plan, outcome plannin
 	return status
 }
 
-// Urgent reports whether more changed than active runs and messages. Then write at once.
-func Urgent(before, after *appsv1beta1.AdvancedCronJobStatus) bool {
-	return before.ObservedGeneration != after.ObservedGeneration || before.Type != after.Type ||
-		!before.LastScheduleTime.Equal(after.LastScheduleTime) || !conditions.EqualIgnoringMessages(before.Conditions, after.Conditions)
-}
-
 // progressOf describes the object, by the first match:
 //
 //  1. it is being deleted;

@@ -105,11 +105,6 @@ func find(all []v1beta1.RolloutCondition, kind string) conditions.Condition {
 	return c
 }
 
-// Urgent says that a status has to be stored at once: its conditions changed.
-func Urgent(before, after *v1beta1.BatchReleaseStatus) bool {
-	return !conditions.EqualIgnoringMessages(before.Conditions, after.Conditions)
-}
-
 // Events are about what changed between two statuses.
 func Events(before, after *v1beta1.BatchReleaseStatus) []planning.Event {
 	var events []planning.Event

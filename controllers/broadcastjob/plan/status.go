@@ -84,11 +84,10 @@ func report(status *appsv1beta1.BroadcastJobStatus, spec *Spec, s Snapshot, d De
 	}
 }
 
-// Urgent reports whether more changed than counters, messages and succeeded nodes. Then write at once.
+// Urgent is a change to write at once: of what is counted once only.
 func Urgent(before, after *appsv1beta1.BroadcastJobStatus) bool {
 	was, is := ptr.Deref(before.Finished, appsv1beta1.FinishedNodes{}), ptr.Deref(after.Finished, appsv1beta1.FinishedNodes{})
-	return before.ObservedGeneration != after.ObservedGeneration || before.Phase != after.Phase || before.StartTime == nil ||
-		!bytes.Equal(was.Failed, is.Failed) || was.Resumed != is.Resumed || !conditions.EqualIgnoringMessages(before.Conditions, after.Conditions)
+	return !bytes.Equal(was.Failed, is.Failed) || was.Resumed != is.Resumed
 }
 
 func endMessage(d Decision) string {

@@ -61,22 +61,6 @@ func Status(
 	return status, recheck
 }
 
-// Urgent is a change to write at once: more than counters, messages and times.
-func Urgent(before, after *appsv1beta1.CloneSetStatus) bool {
-	return headline(before) != headline(after) || !conditions.EqualIgnoringMessages(before.Conditions, after.Conditions)
-}
-
-func headline(status *appsv1beta1.CloneSetStatus) podset.Headline {
-	return podset.Headline{
-		ObservedGeneration:      status.ObservedGeneration,
-		CurrentRevision:         status.CurrentRevision,
-		UpdateRevision:          status.UpdateRevision,
-		LabelSelector:           status.LabelSelector,
-		CollisionCount:          ptr.Deref(status.CollisionCount, 0),
-		ExpectedUpdatedReplicas: status.ExpectedUpdatedReplicas,
-	}
-}
-
 // countedOf is the snapshot without pods that count for nothing.
 func countedOf(s podset.Snapshot) podset.Snapshot {
 	if !slices.ContainsFunc(s.Pods, func(pod podset.Pod) bool { return !counts(&pod) }) {

@@ -99,20 +99,6 @@ func Status(spec *Spec, s Snapshot, plan planning.Plan, outcome planning.Outcome
 	return status
 }
 
-// Urgent is a change to write at once: more than counters, messages and times.
-func Urgent(before, after *appsv1beta1.DaemonSetStatus) bool {
-	return headline(before) != headline(after) || !conditions.EqualIgnoringMessages(before.Conditions, after.Conditions)
-}
-
-func headline(status *appsv1beta1.DaemonSetStatus) podset.Headline {
-	return podset.Headline{
-		ObservedGeneration:      status.ObservedGeneration,
-		UpdateRevision:          status.UpdateRevision,
-		CollisionCount:          ptr.Deref(status.CollisionCount, 0),
-		ExpectedUpdatedReplicas: status.DesiredNumberScheduled,
-	}
-}
-
 // Events are the events about new statements, or about another spec.
 func Events(spec *Spec, after appsv1beta1.DaemonSetStatus) []planning.Event {
 	old := &spec.Set.Status

@@ -540,9 +540,6 @@ func TestStatusRestsWhileNothingChanges(t *testing.T) {
 	if diff := cmp.Diff(before, &w.job.Status); diff != "" {
 		t.Errorf("status (-before +after):\n%s", diff)
 	}
-	if Urgent(before, &w.job.Status) {
-		t.Error("an unchanged status is urgent")
-	}
 }
 
 func TestMatchBelowReplicasCompletes(t *testing.T) {

@@ -156,12 +156,6 @@ func endMessage(spec *Spec, d Decision) string {
 	return strings.Join(parts, "; ")
 }
 
-// Urgent is a change to write at once: more than counters and messages.
-func Urgent(before, after *appsv1beta1.EphemeralJobStatus) bool {
-	return before.ObservedGeneration != after.ObservedGeneration || before.Phase != after.Phase || before.StartTime == nil ||
-		(before.CompletionTime == nil) != (after.CompletionTime == nil) || !conditions.EqualIgnoringMessages(before.Conditions, after.Conditions)
-}
-
 // Events are the events about new statements of a status.
 func Events(spec *Spec, after *appsv1beta1.EphemeralJobStatus) []planning.Event {
 	var events []planning.Event

@@ -129,11 +129,6 @@ func failedMessage(status *appsv1beta1.ImageListPullJobStatus) string {
 		podset.Of(len(images), int(status.Desired), "image is", "images are"), podset.List(images))
 }
 
-// Urgent is a change to write at once: more than counters and messages.
-func Urgent(before, after *appsv1beta1.ImageListPullJobStatus) bool {
-	return before.ObservedGeneration != after.ObservedGeneration || (before.CompletionTime == nil) != (after.CompletionTime == nil)
-}
-
 // Events are the events about new statements of a status.
 func Events(before, after *appsv1beta1.ImageListPullJobStatus) []planning.Event {
 	said, ok := conditions.Find(conditions.From(after.Conditions), appsv1beta1.ImagePullJobReconciling)

@@ -239,11 +239,6 @@ func unknown(s Snapshot) string {
 	return fmt.Sprintf(" There are no nodes of these names, or virtual ones: %s.", podset.List(s.Unknown))
 }
 
-// Urgent is a change to write at once: more than counters and messages.
-func Urgent(before, after *appsv1beta1.ImagePullJobStatus) bool {
-	return before.ObservedGeneration != after.ObservedGeneration || (before.CompletionTime == nil) != (after.CompletionTime == nil)
-}
-
 // Events are the events about new statements of a status.
 func Events(before, after *appsv1beta1.ImagePullJobStatus, s Snapshot) []planning.Event {
 	// Refused requests of the plan have their own events.

@@ -37,7 +37,7 @@ func Status(spec *Spec, s *Snapshot) appsv1beta1.PersistentPodStateStatus {
 
 // Urgent statuses have other places: a pod deleted before the write would not return.
 func Urgent(before, after *appsv1beta1.PersistentPodStateStatus) bool {
-	return !equality.Semantic.DeepEqual(before.PodStates, after.PodStates) || !conditions.EqualIgnoringMessages(before.Conditions, after.Conditions)
+	return !equality.Semantic.DeepEqual(before.PodStates, after.PodStates)
 }
 
 // progressOf describes the state, the first true one:

@@ -118,11 +118,6 @@ func stalledBy(spec *Spec, s Snapshot, d Decision) (podset.Progress, bool) {
 	return podset.Progress{}, false
 }
 
-// Urgent is a change to write at once: more than counters and messages.
-func Urgent(before, after *appsv1alpha1.PodProbeMarkerStatus) bool {
-	return before.ObservedGeneration != after.ObservedGeneration
-}
-
 // Events are the events about new statements of a status.
 func Events(before, after *appsv1alpha1.PodProbeMarkerStatus) []planning.Event {
 	c, ok := conditions.Find(conditions.Begun(before.Conditions, after.Conditions), appsv1alpha1.PodProbeMarkerStalled)

@@ -133,7 +133,7 @@ func whyNothing(s Snapshot) string {
 
 // Urgent is a change to write at once: of what decides.
 func Urgent(before, after *v1beta1.PodUnavailableBudgetStatus) bool {
-	return before.ObservedGeneration != after.ObservedGeneration || before.UnavailableAllowed != after.UnavailableAllowed ||
+	return before.UnavailableAllowed != after.UnavailableAllowed ||
 		!maps.Equal(before.DisruptedPods, after.DisruptedPods) || !maps.Equal(before.UnavailablePods, after.UnavailablePods)
 }
 

@@ -40,7 +40,7 @@ func TestBudgetsOfOpenKruiseAreTakenOver(t *testing.T) {
 				t.Errorf("%s of %s: %+v", action.Step, action.Object.GetName(), action.Change)
 			}
 			after := Status(b, s, d, planning.Outcome{})
-			if Urgent(&stored.Status, &after) || after.CurrentAvailable != stored.Status.CurrentAvailable || after.TotalReplicas != stored.Status.TotalReplicas {
+			if Urgent(&stored.Status, &after) || after.ObservedGeneration != stored.Status.ObservedGeneration || after.CurrentAvailable != stored.Status.CurrentAvailable || after.TotalReplicas != stored.Status.TotalReplicas {
 				t.Errorf("the status was %+v, and is %+v", stored.Status, after)
 			}
 		})

@@ -173,11 +173,6 @@ func forbiddenIn(s Snapshot, d Decision) (namespaces []string) {
 	return namespaces
 }
 
-// Urgent is a change to write at once: more than counters and messages.
-func Urgent(before, after *appsv1beta1.ResourceDistributionStatus) bool {
-	return before.ObservedGeneration != after.ObservedGeneration || !conditions.EqualIgnoringMessages(before.Conditions, after.Conditions)
-}
-
 // Events are the events about new statements of a status.
 func Events(before, after *appsv1beta1.ResourceDistributionStatus) []planning.Event {
 	was, _ := conditions.Find(conditions.From(before.Conditions), appsv1beta1.ResourceDistributionReconciling)

@@ -76,12 +76,6 @@ func Conditions(status *appsv1beta1.SidecarSetStatus) []conditions.Condition {
 	return conditions.From(status.Conditions)
 }
 
-// Urgent reports whether more changed than counters, messages and times. Then write soon.
-func Urgent(before, after *appsv1beta1.SidecarSetStatus) bool {
-	return before.ObservedGeneration != after.ObservedGeneration || before.LatestRevision != after.LatestRevision ||
-		ptr.Deref(before.CollisionCount, 0) != ptr.Deref(after.CollisionCount, 0) || !conditions.EqualIgnoringMessages(Conditions(before), Conditions(after))
-}
-
 // Events reports conditions new, or new for this spec.
 func Events(spec *Spec, after appsv1beta1.SidecarSetStatus) []planning.Event {
 	before := &spec.Set.Status

@@ -56,21 +56,6 @@ func Status(spec *Spec, s podset.Snapshot, plan planning.Plan, outcome planning.
 	return status
 }
 
-// Urgent is a change to write at once: more than counters, messages and times.
-func Urgent(before, after *appsv1beta1.StatefulSetStatus) bool {
-	return headline(before) != headline(after) || !conditions.EqualIgnoringMessages(before.Conditions, after.Conditions)
-}
-
-func headline(status *appsv1beta1.StatefulSetStatus) podset.Headline {
-	return podset.Headline{
-		ObservedGeneration: status.ObservedGeneration,
-		CurrentRevision:    status.CurrentRevision,
-		UpdateRevision:     status.UpdateRevision,
-		LabelSelector:      status.LabelSelector,
-		CollisionCount:     ptr.Deref(status.CollisionCount, 0),
-	}
-}
-
 // rolledOut: all replicas exist, at the update revision and ready, with no update in place under
 // way. The partition's revision is not forgotten while no pod has it, as in a set scaled to 0. With
 // OnDelete the set moves no pods, so the current revision stays.

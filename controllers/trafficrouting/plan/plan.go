@@ -284,8 +284,3 @@ func (p *pass) conditions() {
 	list.Set(going, stalled)
 	p.Status.Conditions = conditions.To[v1beta1.RolloutCondition](list)
 }
-
-// Urgent says that a status has to be stored at once: more than words changed.
-func Urgent(before, after *v1alpha1.TrafficRoutingStatus) bool {
-	return before.Phase != after.Phase || before.ObservedGeneration != after.ObservedGeneration || !conditions.EqualIgnoringMessages(before.Conditions, after.Conditions)
-}

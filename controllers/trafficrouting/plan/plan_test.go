@@ -120,7 +120,7 @@ func TestWhatIsInForceIsLeftAlone(t *testing.T) {
 			t.Fatalf("it is looked at again after %v", d.After)
 		}
 		next := Plan(o, Snapshot{Now: now.Add(time.Hour), Users: []string{"a"}})
-		if len(next.Events) > 0 || Urgent(&o.Status, &next.Status) {
+		if len(next.Events) > 0 || next.Status.Phase != o.Status.Phase || !conditions.EqualIgnoringMessages(o.Status.Conditions, next.Status.Conditions) {
 			t.Fatal(told(next))
 		}
 		o.Status, d = next.Status, next

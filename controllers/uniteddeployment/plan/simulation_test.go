@@ -24,6 +24,7 @@ import (
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/internal/engine/conditions"
 	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podset/podsettest"
 	"github.com/kruise-operator/kruise-operator/internal/engine/revision"
@@ -194,7 +195,8 @@ func (w *simulation) pass() bool {
 	w.memory.Note(w.set.Generation, s.Children, w.last, outcome)
 	before := w.set.Status
 	w.set.Status = Status(spec, s, w.last, outcome)
-	return done || Urgent(&before, &w.set.Status)
+	return done || Urgent(&before, &w.set.Status) || before.ObservedGeneration != w.set.Status.ObservedGeneration ||
+		before.UpdatedRevision != w.set.Status.UpdatedRevision || !conditions.EqualIgnoringMessages(before.Conditions, w.set.Status.Conditions)
 }
 
 // passWithoutStatus is a pass after which the operator is stopped, or loses against another write: the status stays as it was.

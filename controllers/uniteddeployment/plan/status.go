@@ -9,8 +9,6 @@ import (
 	"slices"
 	"strings"
 
-	"k8s.io/utils/ptr"
-
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/internal/engine/conditions"
 	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
@@ -46,20 +44,11 @@ func Status(spec *united.Spec, s Snapshot, d Decision, outcome planning.Outcome)
 	return status
 }
 
-// Urgent is a change to write at once: more than counters, messages and times.
+// Urgent is a change to write at once: of a subset's workload, replicas or conditions.
 func Urgent(before, after *appsv1beta1.UnitedDeploymentStatus) bool {
-	head := func(s *appsv1beta1.UnitedDeploymentStatus) podset.Headline {
-		return podset.Headline{
-			ObservedGeneration: s.ObservedGeneration, CurrentRevision: s.CurrentRevision, UpdateRevision: s.UpdatedRevision,
-			LabelSelector: s.LabelSelector, CollisionCount: ptr.Deref(s.CollisionCount, 0),
-		}
-	}
-	sameSubset := func(a, b appsv1beta1.UnitedDeploymentSubsetStatus) bool {
-		return a.Name == b.Name && a.Replicas == b.Replicas && a.Partition == b.Partition && a.Workload == b.Workload &&
-			slices.EqualFunc(a.Conditions, b.Conditions, func(x, y appsv1beta1.UnitedDeploymentSubsetCondition) bool { return x == y })
-	}
-	return head(before) != head(after) || !conditions.EqualIgnoringMessages(before.Conditions, after.Conditions) ||
-		!slices.EqualFunc(before.SubsetStatuses, after.SubsetStatuses, sameSubset)
+	return !slices.EqualFunc(before.SubsetStatuses, after.SubsetStatuses, func(a, b appsv1beta1.UnitedDeploymentSubsetStatus) bool {
+		return a.Name == b.Name && a.Replicas == b.Replicas && a.Partition == b.Partition && a.Workload == b.Workload && slices.Equal(a.Conditions, b.Conditions)
+	})
 }
 
 // count fills in the numbers, of all workloads and of each subset.

@@ -5,6 +5,7 @@ package plan
 
 import (
 	"fmt"
+	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -52,17 +53,11 @@ func progressOf(seen Snapshot, outcome planning.Outcome, invalid error) podset.P
 	return podset.Progress{Reason: appsv1beta1.ReasonSpread, Message: "New pods get subsets."}
 }
 
-// Urgent is a change to write at once: more than counters.
+// Urgent is a change to write at once: another state of a subset.
 func Urgent(before, after *appsv1beta1.WorkloadSpreadStatus) bool {
-	if before.ObservedGeneration != after.ObservedGeneration || len(before.SubsetStatuses) != len(after.SubsetStatuses) {
-		return true
-	}
-	for i := range after.SubsetStatuses {
-		if !conditions.EqualIgnoringMessages(before.SubsetStatuses[i].Conditions, after.SubsetStatuses[i].Conditions) {
-			return true
-		}
-	}
-	return !conditions.EqualIgnoringMessages(before.Conditions, after.Conditions)
+	return !slices.EqualFunc(before.SubsetStatuses, after.SubsetStatuses, func(a, b appsv1beta1.WorkloadSpreadSubsetStatus) bool {
+		return conditions.EqualIgnoringMessages(a.Conditions, b.Conditions)
+	})
 }
 
 // Events are those of a decision, and about a new fault.

@@ -256,14 +256,6 @@ func SetCommon(list *conditions.List, progress Progress, spec *Spec, s *Snapshot
 	list.SetIf(HeldByOthers(s))
 }
 
-// Headline is the urgent part of a status, beside the conditions. All else are counters, and may be written a
-// little later.
-type Headline struct {
-	ObservedGeneration                             int64
-	CurrentRevision, UpdateRevision, LabelSelector string
-	CollisionCount, ExpectedUpdatedReplicas        int32
-}
-
 // ConditionEvents are the events about conditions that are new, or about another spec: an unreadable spec, a
 // refused template, and pods or claims that cannot follow their template, by the condition failedUpdate. A
 // failed request has its own event.

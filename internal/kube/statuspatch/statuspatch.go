@@ -13,6 +13,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	jsonpatch "github.com/evanphx/json-patch/v5"
@@ -21,6 +22,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 
+	"github.com/kruise-operator/kruise-operator/internal/engine/conditions"
 	"github.com/kruise-operator/kruise-operator/internal/kube/freshness"
 	"github.com/kruise-operator/kruise-operator/internal/kube/writer"
 )
@@ -57,23 +59,25 @@ func (s *State) Gone(now time.Time) time.Duration {
 	return max(s.gone.Add(goneFor).Sub(now), 0)
 }
 
-// Write makes status the status of stored, if it differs. Unless urgent, a write too soon
-// after another is left, and Write returns the wait; the caller has to come back then, with
-// the status of that time.
+// Write makes status the status of stored, if it differs. Unless urgent, or if more than counters and messages changed, a write too
+// soon after another is left, and Write returns the wait; the caller has to come back then, with the status of that time.
 func (w *Writer) Write(ctx context.Context, last *State, stored *unstructured.Unstructured, status any, urgent bool) (wait time.Duration, err error) {
-	patch, err := difference(stored, status)
+	change, err := difference(stored, status)
 	if err != nil {
 		return 0, fmt.Errorf("comparing the status: %w", err)
 	}
-	if patch == nil {
+	if change == nil {
 		return 0, nil
 	}
-	if wait := w.Interval - w.Clock.Since(last.written); wait > 0 && !urgent {
+	if wait := w.Interval - w.Clock.Since(last.written); wait > 0 && !urgent && !tells(stored.Object, change) {
 		return wait, nil
 	}
 
 	ref := freshness.RefOf(stored.GroupVersionKind(), stored)
-	_, err = w.Writer.Patch(ctx, freshness.OwnerOf(stored), ref, writer.Patch{Subresource: "status", Type: types.MergePatchType, Content: patch})
+	_, err = w.Writer.Patch(ctx, freshness.OwnerOf(stored), ref, writer.Patch{Subresource: "status", Type: types.MergePatchType, Content: map[string]any{
+		"metadata": map[string]any{"uid": stored.GetUID(), "resourceVersion": stored.GetResourceVersion()},
+		"status":   change,
+	}})
 	switch {
 	case err == nil:
 		last.written = w.Clock.Now()
@@ -88,8 +92,8 @@ func (w *Writer) Write(ctx context.Context, last *State, stored *unstructured.Un
 	}
 }
 
-// difference renders the patch from stored's status to status; nil if equal.
-func difference(stored *unstructured.Unstructured, status any) ([]byte, error) {
+// difference is the merge patch from stored's status to status; nil if equal.
+func difference(stored *unstructured.Unstructured, status any) (map[string]any, error) {
 	have := stored.Object["status"]
 	if have == nil {
 		have = map[string]any{}
@@ -102,15 +106,30 @@ func difference(stored *unstructured.Unstructured, status any) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	change, err := jsonpatch.CreateMergePatch(before, after)
-	if err != nil {
+	patch, err := jsonpatch.CreateMergePatch(before, after)
+	if err != nil || string(patch) == "{}" && stored.Object["status"] != nil {
 		return nil, err
 	}
-	if string(change) == "{}" && stored.Object["status"] != nil {
-		return nil, nil
+	var change map[string]any
+	return change, json.Unmarshal(patch, &change)
+}
+
+// tells says that more changed than counters and messages: the generation, a word, a time, or the type, status or reason of a condition.
+func tells(stored, change map[string]any) bool {
+	before, _ := stored["status"].(map[string]any)
+	for field, value := range change {
+		_, is := value.(string)
+		_, was := before[field].(string)
+		switch {
+		case field == "observedGeneration", field != "message" && (is || was):
+			return true
+		case field == "conditions" && !sameConditions(stored, map[string]any{"status": change}):
+			return true
+		}
 	}
-	return json.Marshal(map[string]any{
-		"metadata": map[string]any{"uid": stored.GetUID(), "resourceVersion": stored.GetResourceVersion()},
-		"status":   json.RawMessage(change),
-	})
+	return false
+}
+
+func sameConditions(a, b map[string]any) bool {
+	return conditions.EqualIgnoringMessages(slices.Collect(conditions.OfObject(a)), slices.Collect(conditions.OfObject(b)))
 }

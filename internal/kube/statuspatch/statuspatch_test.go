@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	clocktesting "k8s.io/utils/clock/testing"
@@ -129,12 +131,51 @@ func TestWriteCountersAtMostOnceASecond(t *testing.T) {
 func TestWriteUrgentChangesAtOnce(t *testing.T) {
 	f := newFixture(t)
 	for i := range 3 {
-		if wait, err := f.Write(t.Context(), &f.last, f.stored(t), appsv1beta1.StatefulSetStatus{ObservedGeneration: int64(i + 1)}, true); wait != 0 || err != nil {
+		if wait, err := f.Write(t.Context(), &f.last, f.stored(t), appsv1beta1.StatefulSetStatus{ReadyReplicas: int32(i + 1)}, true); wait != 0 || err != nil {
 			t.Fatalf("wait %v, error %v", wait, err)
 		}
 	}
-	if got := f.status(t).ObservedGeneration; got != 3 {
-		t.Errorf("observedGeneration %d, want 3", got)
+	if got := f.status(t).ReadyReplicas; got != 3 {
+		t.Errorf("readyReplicas %d, want 3", got)
+	}
+}
+
+func TestMoreThanCountersAndMessagesIsWrittenAtOnce(t *testing.T) {
+	condition := func(status corev1.ConditionStatus, reason, message string) appsv1.StatefulSetCondition {
+		return appsv1.StatefulSetCondition{Type: "Stalled", Status: status, Reason: reason, Message: message}
+	}
+	before := appsv1beta1.StatefulSetStatus{
+		ObservedGeneration: 1, ReadyReplicas: 1, UpdateRevision: "web-1", Conditions: []appsv1.StatefulSetCondition{condition("True", "Refused", "once")},
+	}
+	for name, tc := range map[string]struct {
+		change func(*appsv1beta1.StatefulSetStatus)
+		atOnce bool
+	}{
+		"a counter": {change: func(s *appsv1beta1.StatefulSetStatus) { s.ReadyReplicas = 2 }},
+		"a list": {change: func(s *appsv1beta1.StatefulSetStatus) {
+			s.VolumeClaims = []appsv1beta1.VolumeClaimStatus{{VolumeClaimName: "data"}}
+		}},
+		"a message":              {change: func(s *appsv1beta1.StatefulSetStatus) { s.Conditions[0] = condition("True", "Refused", "twice") }},
+		"the generation":         {change: func(s *appsv1beta1.StatefulSetStatus) { s.ObservedGeneration = 2 }, atOnce: true},
+		"a revision":             {change: func(s *appsv1beta1.StatefulSetStatus) { s.UpdateRevision = "web-2" }, atOnce: true},
+		"a word that goes":       {change: func(s *appsv1beta1.StatefulSetStatus) { s.UpdateRevision = "" }, atOnce: true},
+		"a word that comes":      {change: func(s *appsv1beta1.StatefulSetStatus) { s.CurrentRevision = "web-1" }, atOnce: true},
+		"a reason":               {change: func(s *appsv1beta1.StatefulSetStatus) { s.Conditions[0] = condition("True", "Denied", "once") }, atOnce: true},
+		"a condition's status":   {change: func(s *appsv1beta1.StatefulSetStatus) { s.Conditions[0] = condition("False", "Refused", "once") }, atOnce: true},
+		"the conditions that go": {change: func(s *appsv1beta1.StatefulSetStatus) { s.Conditions = nil }, atOnce: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t)
+			if _, err := f.Write(t.Context(), &f.last, f.stored(t), before, false); err != nil {
+				t.Fatal(err)
+			}
+			after := *before.DeepCopy()
+			tc.change(&after)
+			wait, err := f.Write(t.Context(), &f.last, f.stored(t), after, false)
+			if err != nil || (wait == 0) != tc.atOnce {
+				t.Errorf("wait %v, error %v", wait, err)
+			}
+		})
 	}
 }
 

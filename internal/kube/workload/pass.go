@@ -161,7 +161,7 @@ func (p *Pass) Retries() planning.Retries {
 	return p.Memory.actions.Retries(p.Stored.GetGeneration(), p.Clock.Now())
 }
 
-// WriteStatus writes the object's status. Unless urgent, a write too soon after another is
+// WriteStatus writes the object's status. Unless urgent, a change of counters and messages alone too soon after another write is
 // skipped; retry it after wait.
 func (p *Pass) WriteStatus(ctx context.Context, status any, urgent bool) (wait time.Duration, err error) {
 	if p.planned.IsZero() {
@@ -172,7 +172,7 @@ func (p *Pass) WriteStatus(ctx context.Context, status any, urgent bool) (wait t
 
 // Report is a pass's result.
 type Report struct {
-	// Status is the whole status. It is written at once if it is urgent.
+	// Status is the whole status. It is written at once if more than counters and messages changed, or if it is urgent.
 	Status any
 	Urgent bool
 	// Events are about what no action says, Action is what the operator was doing, in one word.
