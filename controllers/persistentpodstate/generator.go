@@ -67,7 +67,7 @@ func (r *Reconciler) setupGenerator(mgr ctrl.Manager, d workload.Dependencies) e
 			return fmt.Errorf("watching %s: %w", kind, err)
 		}
 	}
-	if err := c.Watch(cache.Source(d.Cache, workload.Object(plan.Kind()), &handler.EnqueueRequestForObject{}, specChanged())); err != nil {
+	if err := c.Watch(cache.Source(d.Cache, workload.Object(plan.Kind()), &handler.EnqueueRequestForObject{}, workload.Changes())); err != nil {
 		return fmt.Errorf("watching PersistentPodStates: %w", err)
 	}
 	watches, err := metadata.NewForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())

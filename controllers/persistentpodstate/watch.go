@@ -4,6 +4,7 @@
 package persistentpodstate
 
 import (
+	"cmp"
 	"context"
 	"maps"
 
@@ -14,8 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/event"
-	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podstate"
@@ -48,24 +47,10 @@ func (r *Reconciler) ofWorkload(kind schema.GroupKind) workload.MapFunc {
 }
 
 func (r *Reconciler) targeting(ctx context.Context, kind schema.GroupKind, name types.NamespacedName) []types.NamespacedName {
-	stored, err := r.List(ctx, r.Kind, client.InNamespace(name.Namespace))
-	if err != nil {
-		return nil
-	}
-	return namesOf(stored, func(state *unstructured.Unstructured) bool {
+	return r.Concerned(ctx, name.Namespace, func(state *unstructured.Unstructured) bool {
 		of, target := targetOf(state)
 		return of == kind && target == name.Name
 	})
-}
-
-func namesOf(stored []unstructured.Unstructured, concerned func(*unstructured.Unstructured) bool) []types.NamespacedName {
-	var names []types.NamespacedName
-	for i := range stored {
-		if concerned(&stored[i]) {
-			names = append(names, client.ObjectKeyFromObject(&stored[i]))
-		}
-	}
-	return names
 }
 
 // targetOf reads the target of a stored state.
@@ -83,15 +68,8 @@ func (r *Reconciler) ofNode(ctx context.Context, before, after *corev1.Node) []t
 	if before != nil && after != nil && before.UID == after.UID && maps.Equal(before.Labels, after.Labels) {
 		return nil
 	}
-	node := after
-	if node == nil {
-		node = before
-	}
-	stored, err := r.List(ctx, r.Kind)
-	if err != nil {
-		return nil
-	}
-	return namesOf(stored, func(state *unstructured.Unstructured) bool { return isOn(state, node.Name) })
+	node := cmp.Or(after, before)
+	return r.Concerned(ctx, "", func(state *unstructured.Unstructured) bool { return isOn(state, node.Name) })
 }
 
 func isOn(stored *unstructured.Unstructured, node string) bool {
@@ -103,11 +81,4 @@ func isOn(stored *unstructured.Unstructured, node string) bool {
 		}
 	}
 	return false
-}
-
-// specChanged drops updates of the status.
-func specChanged() predicate.Predicate {
-	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
-		return e.ObjectOld.GetUID() != e.ObjectNew.GetUID() || e.ObjectOld.GetGeneration() != e.ObjectNew.GetGeneration()
-	}}
 }

@@ -8,7 +8,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
@@ -29,18 +28,9 @@ func storedTargets(stored *unstructured.Unstructured) plan.Targets {
 
 // byNamespace names the distributions that choose a namespace. For a change it is asked about the namespace before and after.
 func (r *Reconciler) byNamespace(ctx context.Context, namespace client.Object) []types.NamespacedName {
-	stored, err := r.Stored(ctx)
-	if err != nil {
-		ctrl.LoggerFrom(ctx).V(1).Info("No distribution is looked at again because of a namespace", "err", err.Error())
-		return nil
-	}
-	var names []types.NamespacedName
-	for i := range stored {
-		if r.targets.Of(&stored[i]).Chooses(namespace.GetName(), namespace.GetLabels()) {
-			names = append(names, types.NamespacedName{Name: stored[i].GetName()})
-		}
-	}
-	return names
+	return r.Concerned(ctx, "", func(stored *unstructured.Unstructured) bool {
+		return r.targets.Of(stored).Chooses(namespace.GetName(), namespace.GetLabels())
+	})
 }
 
 // copies adds up the statuses of all distributions.

@@ -9,9 +9,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
@@ -25,18 +25,10 @@ func (r *Reconciler) spreadsOf(ctx context.Context, pod client.Object) []types.N
 	if owner == nil {
 		return nil
 	}
-	stored, err := r.Stored(ctx, client.InNamespace(pod.GetNamespace()))
-	if err != nil {
-		ctrl.LoggerFrom(ctx).V(1).Info("No object is enqueued", "err", err.Error())
-		return nil
-	}
-	var names []types.NamespacedName
-	for i := range stored {
-		if s := r.Spreads.Of(&stored[i]); s != nil && isOf(s, owner, pod) {
-			names = append(names, client.ObjectKeyFromObject(&stored[i]))
-		}
-	}
-	return names
+	return r.Concerned(ctx, pod.GetNamespace(), func(stored *unstructured.Unstructured) bool {
+		s := r.Spreads.Of(stored)
+		return s != nil && isOf(s, owner, pod)
+	})
 }
 
 // isOf: pods of this owner may be the target's.
