@@ -4,28 +4,54 @@
 package rollout
 
 import (
-	"context"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kruise-operator/kruise-operator/api/rollouts/v1beta1"
 	"github.com/kruise-operator/kruise-operator/controllers/rollout/plan"
-	"github.com/kruise-operator/kruise-operator/internal/platform/metrics"
 	"github.com/kruise-operator/kruise-operator/internal/quantity"
 )
 
-// standings yields the state of each Rollout for the metrics, and since when. Before the cache is filled it yields nothing.
-func (r *Reconciler) standings(yield func(string, time.Time) bool) {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Second) //nolint:forbidigo // a collector of metrics gets no context
-	defer cancel()
-	stored, err := r.Stored(ctx)
-	if err != nil {
-		return
+// States of Rollouts in the metrics. One that is unguarded has another state, too.
+const (
+	inRest      = "Rest"
+	inStep      = "Step"
+	inPause     = "Pause"
+	inApproval  = "Approval"
+	inEnding    = "Ending"
+	isUnguarded = "Unguarded"
+)
+
+// countStates counts the Rollouts in each state.
+func (r *Reconciler) countStates(set func(value float64, labels ...string)) {
+	counts := map[string]int{}
+	for state := range r.standings {
+		counts[state]++
 	}
-	for i := range stored {
+	for _, state := range []string{inRest, inStep, inPause, inApproval, inEnding, isUnguarded} {
+		set(float64(counts[state]), state)
+	}
+}
+
+// countSince says since when the longest Rollout of each state is in it.
+func (r *Reconciler) countSince(set func(value float64, labels ...string)) {
+	oldest := map[string]int64{}
+	for state, since := range r.standings {
+		if at := since.Unix(); oldest[state] == 0 || at < oldest[state] {
+			oldest[state] = at
+		}
+	}
+	for _, state := range []string{inStep, inPause, inApproval, inEnding, isUnguarded} {
+		set(float64(oldest[state]), state)
+	}
+}
+
+// standings yields the states of all Rollouts, and since when. Before the cache is filled it yields nothing.
+func (r *Reconciler) standings(yield func(string, time.Time) bool) {
+	for _, stored := range r.Counted() {
 		o := &v1beta1.Rollout{}
-		if quantity.FromUnstructured(stored[i].Object, o) != nil {
+		if quantity.FromUnstructured(stored.Object, o) != nil {
 			continue // kruise_objects counts it
 		}
 		plan.Unify(o)
@@ -33,7 +59,7 @@ func (r *Reconciler) standings(yield func(string, time.Time) bool) {
 			return
 		}
 		guarded := plan.ConditionOf(&o.Status, v1beta1.RolloutConditionGuarded)
-		if guarded.Status == metav1.ConditionFalse && guarded.Reason != v1beta1.ReasonWorkloadNotFound && !yield(metrics.RolloutUnguarded, guarded.LastTransitionTime.Time) {
+		if guarded.Status == metav1.ConditionFalse && guarded.Reason != v1beta1.ReasonWorkloadNotFound && !yield(isUnguarded, guarded.LastTransitionTime.Time) {
 			return
 		}
 	}
@@ -48,21 +74,21 @@ func standing(o *v1beta1.Rollout) (state string, since time.Time) {
 	}
 	switch phase := o.Status.Phase; {
 	case phase == v1beta1.RolloutPhaseTerminating || phase == v1beta1.RolloutPhaseDisabling:
-		return metrics.RolloutEnding, since
+		return inEnding, since
 	case phase != v1beta1.RolloutPhaseProgressing || sub == nil:
-		return metrics.RolloutRest, since
+		return inRest, since
 	case progressing.Reason == v1beta1.ReasonFinalising || progressing.Reason == v1beta1.ReasonCancelling:
-		return metrics.RolloutEnding, since
+		return inEnding, since
 	case progressing.Reason == v1beta1.ReasonPaused:
-		return metrics.RolloutPause, progressing.LastUpdateTime.Time
+		return inPause, progressing.LastUpdateTime.Time
 	case sub.CurrentStepState != v1beta1.CanaryStepStatePaused:
-		return metrics.RolloutStep, since
+		return inStep, since
 	}
 	canary, i := o.Spec.Strategy.Canary, int(sub.CurrentStepIndex)-1
 	if canary != nil && i >= 0 && i < len(canary.Steps) && canary.Steps[i].Pause.Duration == nil {
-		return metrics.RolloutApproval, since
+		return inApproval, since
 	}
-	return metrics.RolloutPause, since
+	return inPause, since
 }
 
 // ended is how a release ended with a change of the status; empty: none did.

@@ -66,7 +66,8 @@ func Setup(ctx context.Context, mgr ctrl.Manager, d workload.Dependencies, c *co
 	if err := r.Setup(ctx, mgr, r, workload.Watches{OthersWriteStatus: true, Further: r.labeled.follow}); err != nil {
 		return err
 	}
-	r.Metrics.Rollouts.Count(r.standings)
+	r.Metrics.Rollouts.Add(r.countStates)
+	r.Metrics.RolloutsSince.Add(r.countSince)
 	managed := workload.Managed(mgr.GetRESTMapper(), c)
 	r.shares = managed(sharedKind())
 	for _, row := range rollable.All() {

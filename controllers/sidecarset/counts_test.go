@@ -48,10 +48,7 @@ func TestASetIsCountedAsItsStatusSays(t *testing.T) {
 	set := newSet()
 	s := newShell(t, "kruise-system", set, newPod(t, "a", "shop", set), newPod(t, "b", "shop", set))
 	registry := prometheus.NewRegistry()
-	m, err := metrics.New(registry)
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := metrics.New(registry)
 	lacking := &corev1.Pod{}
 	lacking.Namespace, lacking.Name, lacking.UID, lacking.Labels = "shop", "c", "uid-c", map[string]string{"app": "web"}
 	r := newRig(t, true, lacking)

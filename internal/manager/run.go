@@ -72,9 +72,7 @@ func Run(ctx context.Context, flags config.Config, given sets.Set[string]) error
 	}
 	ctrl.SetLogger(p.log)
 	klog.SetLogger(p.log.WithName("client-go"))
-	if p.metrics, err = metrics.New(ctrlmetrics.Registry); err != nil {
-		return err
-	}
+	p.metrics = metrics.New(ctrlmetrics.Registry)
 	if p.server, p.direct, err = connectAs(ctx, flags.ServiceAccount); err != nil {
 		return err
 	}

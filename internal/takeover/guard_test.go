@@ -54,13 +54,9 @@ func newGuarded(t *testing.T, accept bool, objects ...client.Object) *guarded {
 			return c.Get(ctx, key, o, options...)
 		},
 	}).Build()
-	own, err := metrics.New(prometheus.NewRegistry())
-	if err != nil {
-		t.Fatal(err)
-	}
 	g.Guard = NewGuard(Options{
 		Reader: g.client, Writer: g.client, Mapper: mapper, Served: []string{"StatefulSet"}, AcceptUnserved: accept,
-		Metrics: own, Clock: g.clock, Log: logr.Discard(), Changed: func() { g.changes++ },
+		Metrics: metrics.New(prometheus.NewRegistry()), Clock: g.clock, Log: logr.Discard(), Changed: func() { g.changes++ },
 	})
 	return g
 }

@@ -71,10 +71,7 @@ func newFixture(t *testing.T, change func(*Options), objects ...client.Object) *
 		t.Fatal(err)
 	}
 	registry := prometheus.NewRegistry()
-	m, err := metrics.New(registry)
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := metrics.New(registry)
 	f := &fixture{
 		metrics: registry,
 		server:  testutil.NewClient(kinds, []client.Object{&corev1.Pod{}}, objects...),

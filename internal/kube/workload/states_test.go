@@ -31,10 +31,7 @@ func TestAMetricSaysWhatIsStalledAndWhy(t *testing.T) {
 		{Object: map[string]any{}},
 	}}
 	registry := prometheus.NewPedanticRegistry()
-	m, err := metrics.New(registry)
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := metrics.New(registry)
 	m.Objects.Add(b.states)
 	families, err := registry.Gather()
 	if err != nil {

@@ -7,9 +7,8 @@
 package metrics
 
 import (
-	"fmt"
-
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 )
 
 // Metrics are the operator's own metrics.
@@ -20,8 +19,8 @@ type Metrics struct {
 	Objects *Scraped
 	// Copies is how many copies ResourceDistributions have together, by state: desired, succeeded or failed.
 	Copies *Scraped
-	// Rollouts is how many Rollouts there are by state, and since when.
-	Rollouts *Rollouts
+	// Rollouts is how many Rollouts there are by state, RolloutsSince since when the longest is in it.
+	Rollouts, RolloutsSince *Scraped
 	// Releases counts the ends of releases by Rollouts, by result: Succeeded, Canceled, LetGo or TakenOver.
 	Releases *prometheus.CounterVec
 	// StaleViews counts passes waiting for the cache to show the workload's own writes, by kind.
@@ -63,26 +62,34 @@ type Metrics struct {
 }
 
 // New returns the metrics, registered with registerer.
-func New(registerer prometheus.Registerer) (*Metrics, error) {
-	all := &set{}
-	m := &Metrics{
+func New(registerer prometheus.Registerer) *Metrics {
+	all := &factory{promauto.With(registerer), registerer}
+	return &Metrics{
 		Objects: all.scraped("kruise_objects", "Objects by kind, state (Reconciling, Stalled or Settled) and the reason that their condition gives.",
 			"kind", "state", "reason"),
 		Copies: all.scraped("kruise_resourcedistribution_copies", "Copies of all ResourceDistributions together: desired, succeeded and failed, as in their statuses.",
 			"state"),
-		Rollouts: add(all, newRollouts()),
+		Rollouts: all.scraped("kruise_rollouts", "Rollouts by state: Step (pods are replaced), Approval (somebody has to approve), Pause, Ending (the workload gets its own strategy back) and Rest. Unguarded, beside these: it is not known whether the next change is held.",
+			"state"),
+		RolloutsSince: all.scraped("kruise_rollouts_since_seconds", "Since when the Rollout that is longest in a state is in it, in seconds since 1970; 0 without one. In Step, since its last new pod became ready.",
+			"state"),
 		Releases: all.counters("kruise_rollout_releases_total", "Releases by Rollouts that ended, by result: Succeeded, Canceled (the template was set back), LetGo (the Rollout was disabled or deleted) or TakenOver.",
 			"result"),
 		Actions: all.counters("kruise_podset_actions_total", "Actions that were carried out, by kind, verb (the step, such as Create) and result: ok, conflict (the object changed meanwhile), gone, refused, or doubt (unknown, and read from the server).",
 			"kind", "verb", "result"),
 		StaleViews: all.counters("kruise_podset_stale_views_total", "Reconciles that waited for the cache to show the operator's own writes for the workload.",
 			"kind"),
-		TakeoverWaiting: all.gauges("kruise_takeover_waiting", "1 while no reconciler acts, since OpenKruise's Lease cannot be read (LeaseUnknown) or is renewed (OpenKruiseRuns), or it left objects that no controller would manage (UnservedKinds).",
-			"reason"),
-		IsLeader: all.gauge("kruise_manager_is_leader", "1 while this replica leads, 0 otherwise."),
+		TakeoverWaiting: all.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "kruise_takeover_waiting",
+			Help: "1 while no reconciler acts, since OpenKruise's Lease cannot be read (LeaseUnknown) or is renewed (OpenKruiseRuns), or it left objects that no controller would manage (UnservedKinds).",
+		}, []string{"reason"}),
+		IsLeader: all.NewGauge(prometheus.GaugeOpts{Name: "kruise_manager_is_leader", Help: "1 while this replica leads, 0 otherwise."}),
 		CronSkew: all.histogram("kruise_advancedcronjob_skew_seconds", "How many seconds after its time a run of an AdvancedCronJob was created; also of one that was started late, because the operator was away or another run was active.",
 			.05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 3600),
-		CronLeftOut: all.counter("kruise_advancedcronjob_left_out_total", "Runs of AdvancedCronJobs that were left out because startingDeadlineSeconds was over; several runs that were missed together count once."),
+		CronLeftOut: all.NewCounter(prometheus.CounterOpts{
+			Name: "kruise_advancedcronjob_left_out_total",
+			Help: "Runs of AdvancedCronJobs that were left out because startingDeadlineSeconds was over; several runs that were missed together count once.",
+		}),
 		LaunchWaiting: all.scraped("kruise_launch_priority_waiting_pods", "Pods of which containers wait for others to be ready, by their launch priorities; long is true after two minutes.",
 			"long"),
 		PodsHeld: all.scraped("kruise_pods_held_not_ready", "Pods that are held out of service through the readiness gate KruisePodReady, by ContainerRecreateRequest, Lifecycle (hooks) or other. While the kind ContainerRecreateRequest is on.",
@@ -108,41 +115,24 @@ func New(registerer prometheus.Registerer) (*Metrics, error) {
 		ImagePullLatency: all.histogram("kruise_imagepulljob_node_duration_seconds", "Seconds between asking a node for an image and its answer, including the time in that node's queue.",
 			.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800, 3600),
 	}
-	return m, all.register(registerer)
 }
 
-type set []prometheus.Collector
-
-func (s *set) counters(name, help string, labels ...string) *prometheus.CounterVec {
-	return add(s, prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels))
+// factory registers what it makes.
+type factory struct {
+	promauto.Factory
+	registerer prometheus.Registerer
 }
 
-func (s *set) gauges(name, help string, labels ...string) *prometheus.GaugeVec {
-	return add(s, prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, labels))
+func (f *factory) counters(name, help string, labels ...string) *prometheus.CounterVec {
+	return f.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
 }
 
-func (s *set) counter(name, help string) prometheus.Counter {
-	return add(s, prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: help}))
+func (f *factory) histogram(name, help string, buckets ...float64) prometheus.Histogram {
+	return f.NewHistogram(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets})
 }
 
-func (s *set) gauge(name, help string) prometheus.Gauge {
-	return add(s, prometheus.NewGauge(prometheus.GaugeOpts{Name: name, Help: help}))
-}
-
-func (s *set) histogram(name, help string, buckets ...float64) prometheus.Histogram {
-	return add(s, prometheus.NewHistogram(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets}))
-}
-
-func add[C prometheus.Collector](s *set, c C) C {
-	*s = append(*s, c)
-	return c
-}
-
-func (s *set) register(registerer prometheus.Registerer) error {
-	for _, c := range *s {
-		if err := registerer.Register(c); err != nil {
-			return fmt.Errorf("registering metrics: %w", err)
-		}
-	}
-	return nil
+func (f *factory) scraped(name, help string, labels ...string) *Scraped {
+	s := &Scraped{desc: prometheus.NewDesc(name, help, labels, nil)}
+	f.registerer.MustRegister(s)
+	return s
 }

@@ -20,10 +20,6 @@ type Scraped struct {
 	counts []Count
 }
 
-func (s *set) scraped(name, help string, labels ...string) *Scraped {
-	return add(s, &Scraped{desc: prometheus.NewDesc(name, help, labels, nil)})
-}
-
 // Add has more counted.
 func (s *Scraped) Add(count Count) {
 	s.mutex.Lock()

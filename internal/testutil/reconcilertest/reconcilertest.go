@@ -54,10 +54,7 @@ func New(t testing.TB, o Options) Fake {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := metrics.New(prometheus.NewRegistry())
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := metrics.New(prometheus.NewRegistry())
 	withStatus := append([]client.Object{&corev1.Pod{}, o.Object}, o.Controlled...)
 	server, err := testutil.NewIndexedClient(known, withStatus, func(i client.FieldIndexer) error {
 		for _, object := range o.Controlled {
