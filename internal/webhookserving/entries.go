@@ -6,10 +6,10 @@ package webhookserving
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/kruise-operator/kruise-operator/internal/kinds"
 )
@@ -32,34 +32,26 @@ func (s *Serving) Lead(ctx context.Context) error {
 	return err
 }
 
-// rightEntries corrects which entries there are, and how they call. Entries the manifests do not have stay.
-func rightEntries(s *Serving, configuration *unstructured.Unstructured, authority []byte) (changed bool, err error) {
-	webhooks, err := webhooksOf(configuration)
-	if err != nil {
-		return false, err
+// complete adds the entries of the manifests that are missing, and removes those of kinds that are off. Entries the manifests do not have stay.
+func (s *Serving) complete(configuration string, webhooks []any) (all []any, changed bool, err error) {
+	known := s.entries.Load()
+	if known == nil {
+		return webhooks, false, nil
 	}
-	if all := s.entries.Load(); all != nil {
-		for _, entry := range (*all)[configuration.GetName()] {
-			at := slices.IndexFunc(webhooks, func(e any) bool { return fieldOf(e, "name") == fieldOf(entry, "name") })
-			switch on := s.isOn(entry); {
-			case !on && at >= 0:
-				webhooks, changed = slices.Delete(webhooks, at, at+1), true
-			case on && at < 0:
-				added, err := s.calling(entry)
-				if err != nil {
-					return false, err
-				}
-				webhooks, changed = append(webhooks, added), true
+	for _, entry := range (*known)[configuration] {
+		at := slices.IndexFunc(webhooks, func(e any) bool { return fieldOf(e, "name") == fieldOf(entry, "name") })
+		switch on := s.isOn(entry); {
+		case !on && at >= 0:
+			webhooks, changed = slices.Delete(webhooks, at, at+1), true
+		case on && at < 0:
+			added, err := s.calling(entry)
+			if err != nil {
+				return nil, false, err
 			}
+			webhooks, changed = append(webhooks, added), true
 		}
 	}
-	if changed {
-		if err := unstructured.SetNestedSlice(configuration.Object, webhooks, "webhooks"); err != nil {
-			return false, fmt.Errorf("encoding the webhooks: %w", err)
-		}
-	}
-	pointed, err := rightWebhooks(s, configuration, authority)
-	return changed || pointed, err
+	return webhooks, changed, nil
 }
 
 // isOn: an entry is about something else than kinds that are off.
@@ -80,15 +72,11 @@ func (s *Serving) isOn(entry any) bool {
 // calling is a copy of an entry of the manifests that calls the endpoint.
 func (s *Serving) calling(entry any) (map[string]any, error) {
 	path, _ := fieldOf(fieldOf(fieldOf(entry, "clientConfig"), "service"), "path").(string)
-	call := s.options.Endpoint.Call(path)
-	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&call)
-	if err != nil {
-		return nil, fmt.Errorf("encoding how the operator is called: %w", err)
-	}
+	call, _, err := s.rightCall(nil, path, nil)
 	webhook, _ := entry.(map[string]any)
-	webhook = runtime.DeepCopyJSON(webhook)
-	webhook["clientConfig"] = content
-	return webhook, nil
+	webhook = maps.Clone(webhook)
+	webhook["clientConfig"] = call
+	return webhook, err
 }
 
 func webhooksOf(configuration *unstructured.Unstructured) ([]any, error) {

@@ -50,8 +50,8 @@ const (
 func (s *Serving) targets() []target {
 	admission := schema.GroupVersion{Group: "admissionregistration.k8s.io", Version: "v1"}
 	all := []target{
-		{admission.WithResource("mutatingwebhookconfigurations"), "MutatingWebhookConfiguration", "kruise-operator-mutating", rightEntries},
-		{admission.WithResource("validatingwebhookconfigurations"), "ValidatingWebhookConfiguration", "kruise-operator-validating", rightEntries},
+		{admission.WithResource("mutatingwebhookconfigurations"), "MutatingWebhookConfiguration", "kruise-operator-mutating", rightWebhooks},
+		{admission.WithResource("validatingwebhookconfigurations"), "ValidatingWebhookConfiguration", "kruise-operator-validating", rightWebhooks},
 		// The registrar of hooks makes these, while they are needed.
 		{admission.WithResource("mutatingwebhookconfigurations"), "MutatingWebhookConfiguration", "kruise-operator-pods", rightWebhooks},
 		{admission.WithResource("validatingwebhookconfigurations"), "ValidatingWebhookConfiguration", protection, rightWebhooks},
@@ -126,21 +126,18 @@ func rightConversion(s *Serving, crd *unstructured.Unstructured, authority []byt
 	return true, unstructured.SetNestedMap(crd.Object, webhook, "spec", "conversion", "webhook")
 }
 
-// rightWebhooks corrects how the entries of a webhook configuration call the operator.
+// rightWebhooks corrects which entries a webhook configuration has, and how they call the operator.
 func rightWebhooks(s *Serving, configuration *unstructured.Unstructured, authority []byte) (changed bool, err error) {
 	webhooks, err := webhooksOf(configuration)
 	if err != nil {
 		return false, err
 	}
+	if webhooks, changed, err = s.complete(configuration.GetName(), webhooks); err != nil {
+		return false, err
+	}
 	for _, entry := range webhooks {
-		webhook, is := entry.(map[string]any)
-		if !is {
-			return false, errors.New("decoding the webhooks: one is not an object")
-		}
-		present, _, err := unstructured.NestedMap(webhook, "clientConfig")
-		if err != nil {
-			return false, fmt.Errorf("decoding the webhooks: %w", err)
-		}
+		webhook, _ := entry.(map[string]any)
+		present, _ := webhook["clientConfig"].(map[string]any)
 		call, other, err := s.rightCall(present, "", authority)
 		if err != nil {
 			return false, err

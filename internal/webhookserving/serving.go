@@ -127,12 +127,10 @@ func (s *Serving) refresh(ctx context.Context) error {
 
 // wait gives API servers time to learn whom to trust.
 func (s *Serving) wait(ctx context.Context) error {
-	timer := s.options.Clock.NewTimer(settle)
-	defer timer.Stop()
 	select {
 	case <-ctx.Done():
 		return fmt.Errorf("having the webhook certificate trusted: %w", ctx.Err())
-	case <-timer.C():
+	case <-s.options.Clock.After(settle):
 		return nil
 	}
 }
