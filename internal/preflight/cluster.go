@@ -49,7 +49,6 @@ type Cluster struct {
 	Leases   []LeaseState
 	Webhooks []Webhooks
 	CRDs     []CRD
-	Objects  []Objects
 	Managers []Manager
 	Daemons  []types.NamespacedName
 	// Unconfirmed are kinds an upgrade has not confirmed, with their numbers of objects.
@@ -69,15 +68,6 @@ type LeaseState struct {
 	types.NamespacedName
 	Holder string
 	Status takeover.LeaseStatus
-}
-
-// Objects are the objects of one kind.
-type Objects struct {
-	schema.GroupKind
-	Resource string
-	// Names are the names of all; Unread says why the list failed.
-	Names  []string
-	Unread string
 }
 
 // Manager is a Deployment of OpenKruise's manager.
@@ -179,8 +169,8 @@ func (r Reading) readLease(ctx context.Context, name types.NamespacedName) (Leas
 // readObjects lists every kind in OpenKruise's groups in its stored version: nobody may convert others any more.
 func (r Reading) readObjects(ctx context.Context, c *Cluster) error {
 	c.Users = map[features.Gate][]string{}
-	for _, crd := range c.CRDs {
-		objects := Objects{GroupKind: crd.GroupKind, Resource: crd.Resource}
+	for i := range c.CRDs {
+		crd := &c.CRDs[i]
 		list := &unstructured.UnstructuredList{}
 		list.SetGroupVersionKind(schema.GroupVersionKind{Group: crd.Group, Version: crd.Storage, Kind: crd.Kind + "List"})
 		for page, err := range pages.All(ctx, r.Client, list) {
@@ -188,14 +178,13 @@ func (r Reading) readObjects(ctx context.Context, c *Cluster) error {
 				return ctx.Err()
 			}
 			if err != nil {
-				objects.Unread = err.Error()
+				crd.Unread = err.Error()
 			}
 			for i := range page.Items {
-				objects.Names = append(objects.Names, nameOf(&page.Items[i]))
+				crd.Objects = append(crd.Objects, nameOf(&page.Items[i]))
 				c.look(crd.Kind, &page.Items[i])
 			}
 		}
-		c.Objects = append(c.Objects, objects)
 	}
 	return nil
 }

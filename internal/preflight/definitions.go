@@ -23,17 +23,17 @@ import (
 type CRD struct {
 	Name string
 	schema.GroupKind
-	Resource string
 	Versions []string
 	Storage  string
 	// Stored are the versions of stored objects.
 	Stored []string
 	// ConvertedBy is OpenKruise's Service, when conversion leads to it; of a URL (WEBHOOK_HOST) it has only the name.
 	ConvertedBy types.NamespacedName
-	// Ours is true if this operator has the CRD, too, with OursVersions and OursConverts.
-	Ours         bool
-	OursVersions []string
-	OursConverts bool
+	// Ours is the kind of this operator; nil: it has none.
+	Ours *kinds.Kind
+	// Objects are the names of all objects; Unread says why the list failed.
+	Objects []string
+	Unread  string
 }
 
 func (r Reading) readCRDs(ctx context.Context, c *Cluster) error {
@@ -54,9 +54,7 @@ func (r Reading) readCRDs(ctx context.Context, c *Cluster) error {
 const ownLabel = "operator.kruise.io/conversion"
 
 func describe(crd *apiextensionsv1.CustomResourceDefinition, table kinds.Table) CRD {
-	found := CRD{
-		Name: crd.Name, GroupKind: schema.GroupKind{Group: crd.Spec.Group, Kind: crd.Spec.Names.Kind}, Resource: crd.Spec.Names.Plural, Stored: crd.Status.StoredVersions,
-	}
+	found := CRD{Name: crd.Name, GroupKind: schema.GroupKind{Group: crd.Spec.Group, Kind: crd.Spec.Names.Kind}, Stored: crd.Status.StoredVersions}
 	for _, version := range crd.Spec.Versions {
 		found.Versions = append(found.Versions, version.Name)
 		if version.Storage {
@@ -64,7 +62,7 @@ func describe(crd *apiextensionsv1.CustomResourceDefinition, table kinds.Table) 
 		}
 	}
 	if i := slices.IndexFunc(table, func(k kinds.Kind) bool { return k.Definition() == crd.Name }); i >= 0 {
-		found.Ours, found.OursVersions, found.OursConverts = true, table[i].Versions, table[i].Converted
+		found.Ours = &table[i]
 	}
 	if call := calledBy(crd); call != nil {
 		if call.Service != nil && call.Service.Name == serviceName {

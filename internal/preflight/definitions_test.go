@@ -82,12 +82,12 @@ func TestOpenRequestsAreFound(t *testing.T) {
 	scheme.AddKnownTypeWithName(kind, &unstructured.Unstructured{})
 	scheme.AddKnownTypeWithName(kind.GroupVersion().WithKind(kind.Kind+"List"), &unstructured.UnstructuredList{})
 	r := Reading{Client: fake.NewClientBuilder().WithScheme(scheme).WithObjects(stored...).Build()}
-	found := Cluster{CRDs: []CRD{{GroupKind: kind.GroupKind(), Resource: "containerrecreaterequests", Storage: kind.Version}}}
+	found := Cluster{CRDs: []CRD{{GroupKind: kind.GroupKind(), Storage: kind.Version}}}
 	if err := r.readObjects(t.Context(), &found); err != nil {
 		t.Fatal(err)
 	}
 	want := []types.NamespacedName{{Namespace: "shop", Name: "new"}, {Namespace: "shop", Name: "open"}}
-	if diff := cmp.Diff(want, found.OpenRequests); diff != "" || len(found.Objects[0].Names) != 3 {
-		t.Errorf("%d requests, open (-want +got):\n%s", len(found.Objects[0].Names), diff)
+	if diff := cmp.Diff(want, found.OpenRequests); diff != "" || len(found.CRDs[0].Objects) != 3 {
+		t.Errorf("%d requests, open (-want +got):\n%s", len(found.CRDs[0].Objects), diff)
 	}
 }

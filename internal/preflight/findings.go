@@ -11,6 +11,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/version"
+	"k8s.io/utils/ptr"
 
 	"github.com/kruise-operator/kruise-operator/internal/confirmation"
 	"github.com/kruise-operator/kruise-operator/internal/kinds"
@@ -112,8 +113,8 @@ func findPods(c Cluster, _ Options) (all []Finding) {
 
 func findObjects(c Cluster, w Options) (all []Finding) {
 	known := takeover.Kinds()
-	for _, o := range c.Objects {
-		name, without := o.Resource+"."+o.Group, "nobody is known to do so" // of a later OpenKruise, or of another operator in its groups
+	for _, o := range c.CRDs {
+		name, without := o.Name, "nobody is known to do so" // of a later OpenKruise, or of another operator in its groups
 		i := slices.IndexFunc(known, func(k takeover.Kind) bool { return k.GroupKind == o.GroupKind })
 		if i >= 0 {
 			without = known[i].Without
@@ -124,12 +125,12 @@ func findObjects(c Cluster, w Options) (all []Finding) {
 			all = append(all, Blocker.of(name,
 				"if a conversion is named that does not answer, start OpenKruise's manager again and write every object of the kind once (kubectl get "+name+" -A -o json | kubectl replace -f -), so that none is stored in an older version",
 				"cannot be listed: %s", o.Unread))
-		case len(o.Names) == 0 || without == "" || i >= 0 && slices.Contains(w.Served, o.Kind):
+		case len(o.Objects) == 0 || without == "" || i >= 0 && slices.Contains(w.Served, o.Kind):
 		case w.AcceptUnserved:
-			all = append(all, Warning.of(name, "accepted; start the operator with --accept-unserved-kinds", unserved, len(o.Names), some(o.Names), without))
+			all = append(all, Warning.of(name, "accepted; start the operator with --accept-unserved-kinds", unserved, len(o.Objects), some(o.Objects), without))
 		default:
 			all = append(all, Blocker.of(name, "delete them while OpenKruise still runs, or accept it with --accept-unserved-kinds, here and at `run`",
-				unserved, len(o.Names), some(o.Names), without))
+				unserved, len(o.Objects), some(o.Objects), without))
 		}
 	}
 	return all
@@ -151,13 +152,14 @@ func findSettings(c Cluster, w Options) (all []Finding) {
 func findStoredVersions(c Cluster, _ Options) (all []Finding) {
 	for _, crd := range c.CRDs {
 		older := strings.Join(slices.DeleteFunc(slices.Clone(crd.Stored), func(v string) bool { return v == crd.Storage }), ", ")
-		unknown := strings.Join(slices.DeleteFunc(slices.Clone(crd.Stored), func(v string) bool { return slices.Contains(crd.OursVersions, v) }), ", ")
+		ours := ptr.Deref(crd.Ours, kinds.Kind{}).Versions
+		unknown := strings.Join(slices.DeleteFunc(slices.Clone(crd.Stored), func(v string) bool { return slices.Contains(ours, v) }), ", ")
 		migrate := fmt.Sprintf("while OpenKruise still runs, write every object once (kubectl get %s -A -o json | kubectl replace -f -), then drop the version: "+
 			"kubectl patch crd %s --subresource=status --type=merge -p '{\"status\":{\"storedVersions\":[%q]}}'", crd.Name, crd.Name, crd.Storage)
 		switch subject := "crd " + crd.Name; {
-		case crd.Ours && unknown != "":
+		case crd.Ours != nil && unknown != "":
 			all = append(all, Blocker.of(subject, migrate, "may hold objects stored as %s, which this operator's CRD does not have; the API server refuses it", unknown))
-		case !crd.Ours && older != "" && crd.ConvertedBy.Name != "":
+		case crd.Ours == nil && older != "" && crd.ConvertedBy.Name != "":
 			all = append(all, Warning.of(subject, migrate,
 				"may hold objects stored as %s. Once OpenKruise has stopped nobody converts them: listing the kind fails, and with it the garbage collection of the whole cluster", older))
 		}
@@ -203,7 +205,7 @@ func findConversions(c Cluster, _ Options) (all []Finding) {
 		others := strings.Join(slices.DeleteFunc(slices.Clone(crd.Versions), func(v string) bool { return v == crd.Storage }), ", ")
 		switch {
 		case by == "":
-		case !crd.Ours:
+		case crd.Ours == nil:
 			left = append(left, crd.Name)
 		case crd.clears():
 			all = append(all, Blocker.of("crd "+crd.Name, "when OpenKruise has stopped: "+Program+" --clear-conversion",
@@ -221,7 +223,9 @@ func findConversions(c Cluster, _ Options) (all []Finding) {
 }
 
 // clears is true if the conversion has to become None.
-func (crd CRD) clears() bool { return crd.ConvertedBy.Name != "" && crd.Ours && !crd.OursConverts }
+func (crd CRD) clears() bool {
+	return crd.ConvertedBy.Name != "" && crd.Ours != nil && !crd.Ours.Converted
+}
 
 func findDaemons(c Cluster, _ Options) (all []Finding) {
 	for _, d := range c.Daemons {

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/json"
 
 	"github.com/kruise-operator/kruise-operator/controllers"
+	"github.com/kruise-operator/kruise-operator/internal/kinds"
 	"github.com/kruise-operator/kruise-operator/internal/platform/features"
 	"github.com/kruise-operator/kruise-operator/internal/takeover"
 )
@@ -24,19 +25,19 @@ func name(n string) types.NamespacedName {
 	return types.NamespacedName{Namespace: "kruise-system", Name: n}
 }
 
-func objects(kind, resource string, count int) Objects {
-	return Objects{GroupKind: schema.GroupKind{Group: "apps.kruise.io", Kind: kind}, Resource: resource, Names: slices.Repeat([]string{"one"}, count)}
+func objects(kind, resource string, count int) CRD {
+	return CRD{Name: resource + ".apps.kruise.io", GroupKind: schema.GroupKind{Group: "apps.kruise.io", Kind: kind}, Objects: slices.Repeat([]string{"one"}, count)}
 }
 
 func converted(kind, resource string) CRD {
 	return CRD{
-		Name: resource + ".apps.kruise.io", GroupKind: schema.GroupKind{Group: "apps.kruise.io", Kind: kind}, Resource: resource,
+		Name: resource + ".apps.kruise.io", GroupKind: schema.GroupKind{Group: "apps.kruise.io", Kind: kind},
 		Versions: []string{"v1beta1", "v1alpha1"}, Storage: "v1beta1", Stored: []string{"v1beta1"}, ConvertedBy: name(serviceName),
 	}
 }
 
 func ours(crd CRD, converts bool) CRD {
-	crd.Ours, crd.OursVersions, crd.OursConverts = true, []string{"v1beta1", "v1alpha1"}, converts
+	crd.Ours = &kinds.Kind{Versions: []string{"v1beta1", "v1alpha1"}, Converted: converts}
 	return crd
 }
 
@@ -119,7 +120,7 @@ func TestFindings(t *testing.T) {
 			},
 		},
 		"objects of kinds that are not here block; those of OpenKruise's own making, and of kinds that are here, are not mentioned": {
-			cluster: Cluster{Objects: []Objects{
+			cluster: Cluster{CRDs: []CRD{
 				objects("SidecarSet", "sidecarsets", 7), objects("NodeImage", "nodeimages", 4), objects("StatefulSet", "statefulsets", 3),
 				objects("WorkloadSpread", "workloadspreads", 0), objects("Novelty", "novelties", 1),
 			}},
@@ -127,16 +128,16 @@ func TestFindings(t *testing.T) {
 			want:    []string{"blocker|sidecarsets.apps.kruise.io|7 (one, one, one, one, one, ...)", "blocker|novelties.apps.kruise.io|nobody is known to do so"},
 		},
 		"a kind that is switched off is not here": {
-			cluster: Cluster{Objects: []Objects{objects("StatefulSet", "statefulsets", 3)}},
+			cluster: Cluster{CRDs: []CRD{objects("StatefulSet", "statefulsets", 3)}},
 			want:    []string{"blocker|statefulsets.apps.kruise.io|no pod is created, replaced or updated"},
 		},
 		"objects that are accepted warn": {
-			cluster: Cluster{Objects: []Objects{objects("EphemeralJob", "ephemeraljobs", 2)}},
+			cluster: Cluster{CRDs: []CRD{objects("EphemeralJob", "ephemeraljobs", 2)}},
 			options: Options{AcceptUnserved: true},
 			want:    []string{"warning|ephemeraljobs.apps.kruise.io|deleting one waits for its finalizer"},
 		},
 		"objects that cannot be read block, whatever their kind": {
-			cluster: Cluster{Objects: []Objects{{GroupKind: schema.GroupKind{Group: "apps.kruise.io", Kind: "StatefulSet"}, Resource: "statefulsets", Unread: "conversion failed"}}},
+			cluster: Cluster{CRDs: []CRD{{Name: "statefulsets.apps.kruise.io", GroupKind: schema.GroupKind{Group: "apps.kruise.io", Kind: "StatefulSet"}, Unread: "conversion failed"}}},
 			options: options,
 			want:    []string{"blocker|statefulsets.apps.kruise.io|conversion failed"},
 		},
