@@ -121,10 +121,6 @@ func CacheContents(c *config.Config) kubecache.Contents {
 	return contents
 }
 
-func features() []controller.Kind {
-	return slices.DeleteFunc(All(), func(k controller.Kind) bool { return !k.IsFeature() })
-}
-
 // Setup adds the reconciler of every enabled and served kind to the manager. It asks the API server once: a CRD
 // installed later restarts the operator.
 func Setup(ctx context.Context, mgr ctrl.Manager, deps Deps) error {
@@ -199,7 +195,7 @@ func setupKinds(ctx context.Context, mgr ctrl.Manager, deps *Deps) (configured [
 			missing = append(missing, kind.Entry.Stored())
 			continue
 		}
-		if needsDaemon(kind, deps.Config) {
+		if kind.Entry.NodeDaemon && deps.Config.NodeDaemon && kind.IsOn(deps.Config) {
 			deps.Operator.DaemonKinds = append(deps.Operator.DaemonKinds, kind.Entry.Stored())
 		}
 		if err := setup(ctx, mgr, *deps, kind, kind.Setup); err != nil {
@@ -240,9 +236,7 @@ func setup(ctx context.Context, mgr ctrl.Manager, deps Deps, kind controller.Kin
 	}
 	all := deps.Dependencies
 	all.Recorder, all.Scope = recorder.New(mgr.GetEventRecorder(kind.Name)), kind.Entry.Scope
-	if !kind.IsFeature() {
-		all.Workers = deps.Config.WorkersOf(kind.Entry.Name)
-	}
+	all.Workers = deps.Config.WorkersOf(kind.Entry.Name)
 	if err := part(ctx, mgr, all, deps.Config); err != nil {
 		return fmt.Errorf("setting up %s: %w", kind.Name, err)
 	}
@@ -250,11 +244,12 @@ func setup(ctx context.Context, mgr ctrl.Manager, deps Deps, kind controller.Kin
 }
 
 func setupFeatures(ctx context.Context, mgr ctrl.Manager, deps Deps, configured []operatorconfig.Kind) error {
-	for _, feature := range features() {
-		if !feature.IsOn(deps.Config) {
+	for _, feature := range All() {
+		if !feature.IsFeature() || !feature.IsOn(deps.Config) {
 			continue
 		}
-		if feature.Requires != "" && !served(configured, feature.Requires) {
+		required := func(k operatorconfig.Kind) bool { return k.Name == feature.Requires && k.Served }
+		if feature.Requires != "" && !slices.ContainsFunc(configured, required) {
 			deps.Log.Info("Controller is off: the kind that it needs is off or not served", "controller", feature.Name, "kind", feature.Requires)
 			continue
 		}
@@ -263,10 +258,6 @@ func setupFeatures(ctx context.Context, mgr ctrl.Manager, deps Deps, configured 
 		}
 	}
 	return nil
-}
-
-func needsDaemon(kind controller.Kind, c *config.Config) bool {
-	return kind.Entry.NodeDaemon && c.NodeDaemon && kind.IsOn(c)
 }
 
 // Registrar registers the hooks of all kinds. It also removes the policies of kinds switched off.
@@ -282,13 +273,6 @@ func Registrar(mgr ctrl.Manager, deps Deps) (*hooks.Registrar, error) {
 		policies, err := kind.Policies(deps.Config)
 		if err != nil {
 			return nil, fmt.Errorf("reading the policies of %s: %w", kind.Name, err)
-		}
-		options.Policies = append(options.Policies, policies...)
-	}
-	if deps.Operator.NodeDaemon != nil {
-		policies, err := operatorconfig.DaemonPolicies()
-		if err != nil {
-			return nil, fmt.Errorf("reading the policy of the node daemon: %w", err)
 		}
 		options.Policies = append(options.Policies, policies...)
 	}
@@ -316,10 +300,6 @@ func setupHooks(mgr ctrl.Manager, deps *Deps) error {
 		return fmt.Errorf("setting up hooks: %w", err)
 	}
 	return nil
-}
-
-func served(configured []operatorconfig.Kind, kind string) bool {
-	return slices.ContainsFunc(configured, func(k operatorconfig.Kind) bool { return k.Name == kind && k.Served })
 }
 
 // appeared returns a function naming one of the missing kinds once the API server serves it.

@@ -208,25 +208,23 @@ func (r *Reconciler) step(ctx context.Context, wanted string, leads bool) (Step,
 
 // recheck is the wait before looking at state without events; 0: never.
 func (r *Reconciler) recheck(leads bool) time.Duration {
-	var recheck time.Duration
-	if r.moving {
-		recheck = poll
-	}
-	if leads && r.busy.Reason != "" {
-		recheck = workload.Earliest(recheck, working)
-	}
-	if leads && r.Pods != "" {
-		recheck = workload.Earliest(recheck, restEvery) // replicas come and go
-	} else if leads {
-		recheck = workload.Earliest(recheck, lookAgain)
-	}
+	var waits []time.Duration
 	if r.Appeared != nil {
-		recheck = workload.Earliest(recheck, missing)
+		waits = append(waits, missing)
 	}
 	if leads {
-		recheck = workload.Earliest(recheck, r.kindsRecheck(), r.daemonRecheck)
+		waits = append(waits, lookAgain, r.kindsRecheck(), r.daemonRecheck)
 	}
-	return recheck
+	if leads && r.Pods != "" {
+		waits = append(waits, restEvery) // replicas come and go
+	}
+	if leads && r.busy.Reason != "" {
+		waits = append(waits, working)
+	}
+	if r.moving {
+		waits = append(waits, poll)
+	}
+	return workload.Earliest(waits...)
 }
 
 // lead does the leader's part, and returns its failures.

@@ -22,6 +22,7 @@ func Value() controller.Kind {
 			Scope: kinds.Cluster, Versions: []string{"v1alpha1"}, Storage: "v1alpha1",
 			Controller: kinds.Always, Users: kinds.AdminsOnly,
 		},
+		Policies: daemonPolicies,
 		Serve: func(admit.Deps) map[string]http.Handler {
 			return map[string]http.Handler{warningPath: &admission.Webhook{Handler: admission.HandlerFunc(warn)}}
 		},

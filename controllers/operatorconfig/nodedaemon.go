@@ -34,6 +34,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/kube/cache"
 	"github.com/kruise-operator/kruise-operator/internal/kube/installowner"
 	"github.com/kruise-operator/kruise-operator/internal/kube/nodedaemon"
+	"github.com/kruise-operator/kruise-operator/internal/platform/config"
 	"github.com/kruise-operator/kruise-operator/internal/platform/operands"
 )
 
@@ -127,8 +128,8 @@ type NodeDaemon struct {
 	// NoReports stops its reports on containers: the gate DaemonWatchingPod is off.
 	NoReports bool
 	// Guard registers the policy keeping each daemon to its own node's objects. Nil: none.
-	Guard Guard
-	// Foreign names the DaemonSet of OpenKruise's node daemon. Empty: nobody looks for it.
+	Guard *hooks.Owner
+	// Foreign names the DaemonSet of OpenKruise's node daemon.
 	Foreign client.ObjectKey
 	// Clock is the time.
 	Clock clock.PassiveClock
@@ -147,17 +148,11 @@ type NodeDaemon struct {
 	conflicts bool
 }
 
-// Guard registers hooks.
-type Guard interface {
-	Want(hooks ...*hooks.Hook)
-	State(hook string) hooks.State
-}
-
 // guardHook is the policy of the daemon, as a hook.
 const guardHook = "own-node.kruise-daemon.operator.kruise.io"
 
 // Guarded leaves the registered policy alone until the need for the daemon is known.
-func (n *NodeDaemon) Guarded(by Guard) {
+func (n *NodeDaemon) Guarded(by *hooks.Owner) {
 	n.Guard = by
 	by.Want(&hooks.Hook{Name: guardHook, Policy: operands.DaemonPolicy, Hold: true})
 }
@@ -179,8 +174,11 @@ func (n *NodeDaemon) unguard() {
 	}
 }
 
-// DaemonPolicies are the policies of the daemon, as hooks name them.
-func DaemonPolicies() ([]*hooks.Policy, error) {
+// daemonPolicies are the policies of the daemon, as hooks name them; none outside of a cluster.
+func daemonPolicies(c *config.Config) ([]*hooks.Policy, error) {
+	if c.Deployment == "" {
+		return nil, nil
+	}
 	objects, err := operands.RenderDaemonPolicy()
 	return []*hooks.Policy{{Name: operands.DaemonPolicy, Objects: objects, Unexempted: true}}, err
 }
@@ -243,9 +241,6 @@ func (n *NodeDaemon) Settle(ctx context.Context, object *operatorv1alpha1.Kruise
 
 // lookForForeign looks for OpenKruise's daemon on nodes, and logs a change.
 func (n *NodeDaemon) lookForForeign(ctx context.Context) error {
-	if n.Foreign.Name == "" {
-		return nil
-	}
 	set := &appsv1.DaemonSet{}
 	err := n.Client.Get(ctx, n.Foreign, set)
 	if client.IgnoreNotFound(err) != nil {
