@@ -14,9 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/kruise-operator/kruise-operator/controllers/podprobemarker/plan"
 	"github.com/kruise-operator/kruise-operator/internal/engine/probing"
-	"github.com/kruise-operator/kruise-operator/internal/kube/workload"
 )
 
 // changed reports whether a pod changed in fields affecting its probes.
@@ -45,8 +43,8 @@ func markersIn(_ context.Context, object client.Object) []types.NamespacedName {
 // byMarker indexes NodePodProbes by their markers.
 const byMarker = "marker"
 
-func index(ctx context.Context, indexer client.FieldIndexer) error {
-	return indexer.IndexField(ctx, workload.Object(plan.KindNodePodProbe()), byMarker, func(object client.Object) []string {
+func index(ctx context.Context, indexer client.FieldIndexer, lists client.Object) error {
+	return indexer.IndexField(ctx, lists, byMarker, func(object client.Object) []string {
 		var keys []string
 		for _, name := range markersIn(ctx, object) {
 			keys = append(keys, name.String())

@@ -13,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/controllers/uniteddeployment/plan"
@@ -56,9 +55,7 @@ const gather = 250 * time.Millisecond
 func New(d workload.Dependencies, disabled map[schema.GroupKind]bool) *Reconciler {
 	r := &Reconciler{Base: workload.New(Name, united.Kind(), d), Disabled: disabled}
 	r.follow = func(ctx context.Context, object *unstructured.Unstructured) error {
-		return r.WatchLateGathering(ctx, object, r.Controller, gather, func(ctx context.Context, indexer client.FieldIndexer) error {
-			return cache.IndexByController(ctx, indexer, object)
-		})
+		return r.WatchLateGathering(ctx, object, r.Controller, gather, cache.IndexByController)
 	}
 	return r
 }

@@ -117,7 +117,7 @@ func Orphans(ctx context.Context, reader client.Reader, list client.ObjectList, 
 
 // IndexInstanceClaims adds the index on volume claims for InstanceClaims and ClaimsOfPods.
 // It may be added while the cache runs.
-func IndexInstanceClaims(ctx context.Context, indexer client.FieldIndexer) error {
+func IndexInstanceClaims(ctx context.Context, indexer client.FieldIndexer, claims client.Object) error {
 	owners := func(object client.Object) []string {
 		if object.GetLabels()[shared.LabelInstanceID] == "" {
 			return nil
@@ -131,7 +131,7 @@ func IndexInstanceClaims(ctx context.Context, indexer client.FieldIndexer) error
 		}
 		return values
 	}
-	return index(ctx, indexer, &corev1.PersistentVolumeClaim{}, byInstanceClaim, owners)
+	return index(ctx, indexer, claims, byInstanceClaim, owners)
 }
 
 // InstanceClaims lists the volume claims with an instance ID the workload with this UID

@@ -59,10 +59,7 @@ func (b *Base) List(ctx context.Context, kind schema.GroupVersionKind, options .
 // we have deleted and that the cache still shows whole.
 func (b *Base) Children(ctx context.Context, of client.Object, kind schema.GroupVersionKind) (all []unstructured.Unstructured, deleted sets.Set[types.UID], err error) {
 	child := Object(kind)
-	err = b.WatchLate(ctx, child, b.Controller, func(ctx context.Context, indexer client.FieldIndexer) error {
-		return cache.IndexByController(ctx, indexer, child)
-	})
-	if err != nil {
+	if err := b.WatchLate(ctx, child, b.Controller, cache.IndexByController); err != nil {
 		return nil, nil, err
 	}
 	list := listOf(kind)

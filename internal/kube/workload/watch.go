@@ -40,6 +40,9 @@ type MapFunc func(ctx context.Context, object client.Object) []types.NamespacedN
 // an added node, after for a deleted one.
 type NodeMapFunc func(ctx context.Context, before, after *corev1.Node) []types.NamespacedName
 
+// Index adds an index on objects of a kind.
+type Index func(ctx context.Context, indexer client.FieldIndexer, object client.Object) error
+
 // Watches trigger passes over a kind's objects, besides their own changes.
 type Watches struct {
 	// OthersWriteStatus: others write to the objects' status, too, and its changes trigger
@@ -163,15 +166,13 @@ func (b *Base) enqueueAfter(name types.NamespacedName, wait time.Duration) {
 // WatchLate starts the watch of a further kind, once: when the first workload needs it.
 // Until the cache holds its objects it fails with ErrNotSynced, or ErrDenied, so no worker
 // waits. With a nil mapFunc they trigger no pass. Add indexes before.
-func (b *Base) WatchLate(ctx context.Context, object client.Object, mapFunc MapFunc, indexes ...func(context.Context, client.FieldIndexer) error) error {
+func (b *Base) WatchLate(ctx context.Context, object client.Object, mapFunc MapFunc, indexes ...Index) error {
 	return b.WatchLateGathering(ctx, object, mapFunc, 0, indexes...)
 }
 
 // WatchLateGathering is WatchLate, but changes of the status alone trigger a pass gather
 // after the first of them: an object depending on many others is planned once for all.
-func (b *Base) WatchLateGathering(
-	ctx context.Context, object client.Object, mapFunc MapFunc, gather time.Duration, indexes ...func(context.Context, client.FieldIndexer) error,
-) error {
+func (b *Base) WatchLateGathering(ctx context.Context, object client.Object, mapFunc MapFunc, gather time.Duration, indexes ...Index) error {
 	var events handler.EventHandler
 	if mapFunc != nil {
 		events = b.gathering(mapFunc, gather)
@@ -184,9 +185,7 @@ func (b *Base) WatchLateSpecs(ctx context.Context, object client.Object, mapFunc
 	return b.watchLate(ctx, object, b.enqueueMapped(mapFunc), []predicate.Predicate{Changes()})
 }
 
-func (b *Base) watchLate(
-	ctx context.Context, object client.Object, events handler.EventHandler, changes []predicate.Predicate, indexes ...func(context.Context, client.FieldIndexer) error,
-) error {
+func (b *Base) watchLate(ctx context.Context, object client.Object, events handler.EventHandler, changes []predicate.Predicate, indexes ...Index) error {
 	kind, err := b.Client.GroupVersionKindFor(object)
 	if err != nil {
 		return fmt.Errorf("naming the kind of %T: %w", object, err)
@@ -199,7 +198,7 @@ func (b *Base) watchLate(
 			return err
 		}
 		for _, add := range indexes {
-			if err := add(ctx, b.Cache); err != nil {
+			if err := add(ctx, b.Cache, object); err != nil {
 				return err
 			}
 		}
