@@ -79,7 +79,8 @@ func newFixture(t *testing.T, change func(*Options), objects ...client.Object) *
 		clock:   clocktesting.NewFakePassiveClock(time.Unix(1e9, 0)),
 		set:     testutil.StatefulSet("web").UID("set").Obj(),
 	}
-	f.tracker = freshness.New(freshness.Options{Live: f.server, Clock: f.clock})
+	record := &freshness.Record{}
+	f.tracker = freshness.New(f.server, f.clock, func(freshness.Owner) *freshness.Record { return record })
 	options := Options{
 		Kind:   appsv1beta1.GroupVersion().WithKind("StatefulSet").GroupKind(),
 		Writer: &writer.Writer{Client: f.server, Live: f.server, Tracker: f.tracker},
@@ -702,7 +703,7 @@ func TestAPodWhoseLabelsAWebhookChangesIsNotCreatedAgainAndAgain(t *testing.T) {
 func TestApplySurvivesLostAnswers(t *testing.T) {
 	f := newFixture(t, nil)
 	seen := &laggingStore{}
-	f.tracker.WatchStore(podset.KindPod(), seen)
+	f.tracker.Watch(podset.KindPod(), seen)
 	lost := map[string]bool{}
 	var mu sync.Mutex
 	f.server.SetFault(func(_ context.Context, w testutil.Write, forward func() error) error {

@@ -6,6 +6,7 @@ package freshness
 import (
 	"context"
 	"fmt"
+	"maps"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -20,15 +21,13 @@ func (t *Tracker) resolve(ctx context.Context, o Owner) error {
 		return nil
 	}
 	for uid, d := range r.deleted {
-		if !t.isAsked(d.ref.Kind) {
+		if _, asked := t.asked.Load(d.ref.Kind); !asked {
 			delete(r.deleted, uid)
 		}
 	}
-	now := t.options.Clock.Now()
-	doubts := make(map[Ref]doubt, len(r.unknown))
-	for ref, d := range r.unknown {
-		doubts[ref] = d
-	}
+	now := t.clock.Now()
+	doubts := map[Ref]doubt{}
+	maps.Copy(doubts, r.unknown)
 	for uid, d := range r.deleted {
 		if now.Sub(d.lookedAt) >= lookAgain {
 			if _, ok := doubts[d.ref]; !ok {
@@ -62,7 +61,7 @@ func (t *Tracker) look(ctx context.Context, ref Ref) (*metav1.PartialObjectMetad
 	defer cancel()
 	found := &metav1.PartialObjectMetadata{}
 	found.SetGroupVersionKind(ref.Kind)
-	if err := t.options.Live.Get(ctx, types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name}, found); err != nil {
+	if err := t.live.Get(ctx, types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name}, found); err != nil {
 		return nil, client.IgnoreNotFound(err)
 	}
 	return found, nil

@@ -19,13 +19,11 @@
 // A resource's resourceVersions are compared in the server's order. Wait only for objects'
 // versions: a list's may lie ahead of every event for minutes on a quiet resource. The
 // cache must be cluster-wide: with namespaces configured an informer is a set, with a
-// resourceVersion each, and Watch refuses it.
+// resourceVersion each.
 package freshness
 
 import (
-	"cmp"
 	"context"
-	"fmt"
 	"iter"
 	"sync"
 	"time"
@@ -35,9 +33,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/apimachinery/pkg/util/sets"
-	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/utils/clock"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kruise-operator/kruise-operator/internal/engine/lazy"
@@ -108,27 +104,20 @@ type Store interface {
 	LastStoreSyncResourceVersion() string
 }
 
-// Options configure a Tracker.
-type Options struct {
-	// Live reads past the cache.
-	Live client.Reader
-	// Records returns the record of an owner: the same one for as long as the owner is remembered. When nil, the Tracker keeps one for every
-	// owner it hears of, for ever.
-	Records func(Owner) *Record
-	// Clock is the time; the real one when nil.
-	Clock clock.PassiveClock
-}
-
 // Tracker knows the writes not yet surely seen. Each owner's state is in its Record. It is
 // safe for concurrent use.
 type Tracker struct {
-	options Options
+	// live reads past the cache.
+	live  client.Reader
+	clock clock.PassiveClock
+	// records has the record of an owner: the same one for as long as the owner is remembered.
+	records func(Owner) *Record
 
 	mu     sync.RWMutex
 	stores map[schema.GroupVersionKind]Store
 	// asked are the kinds of Deleted. Other deletions are forgotten after their pass:
 	// preconditions make repeating them safe.
-	asked map[schema.GroupVersionKind]bool
+	asked sync.Map
 }
 
 // Record is the knowledge of one owner's writes. The zero value has none.
@@ -160,42 +149,13 @@ type deletion struct {
 	lookedAt time.Time
 }
 
-// New returns a Tracker without records.
-func New(options Options) *Tracker {
-	options.Clock = cmp.Or[clock.PassiveClock](options.Clock, clock.RealClock{})
-	if options.Records == nil {
-		options.Records = keepAll()
-	}
-	return &Tracker{
-		options: options,
-		stores:  map[schema.GroupVersionKind]Store{},
-		asked:   map[schema.GroupVersionKind]bool{},
-	}
+// New returns a Tracker with these records.
+func New(live client.Reader, c clock.PassiveClock, records func(Owner) *Record) *Tracker {
+	return &Tracker{live: live, clock: c, records: records, stores: map[schema.GroupVersionKind]Store{}}
 }
 
-// keepAll keeps a record of every owner.
-func keepAll() func(Owner) *Record {
-	var records sync.Map
-	return func(o Owner) *Record {
-		kept, _ := records.LoadOrStore(o.UID, &Record{})
-		record, _ := kept.(*Record)
-		return record
-	}
-}
-
-// Watch waits for writes of kind in the store of informer. Writes of other kinds are not
-// waited for.
-func (t *Tracker) Watch(kind schema.GroupVersionKind, informer cache.Informer) error {
-	shared, ok := informer.(toolscache.SharedIndexInformer)
-	if !ok {
-		return fmt.Errorf("the informer of %s is a %T: only a cluster-wide cache can tell how far it has come", kind.Kind, informer)
-	}
-	t.WatchStore(kind, shared.GetStore())
-	return nil
-}
-
-// WatchStore lets writes of kind be waited for in store.
-func (t *Tracker) WatchStore(kind schema.GroupVersionKind, store Store) {
+// Watch lets writes of kind be waited for in store. Writes of other kinds are not waited for.
+func (t *Tracker) Watch(kind schema.GroupVersionKind, store Store) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.stores[kind] = store
@@ -210,7 +170,7 @@ func (t *Tracker) Wrote(o Owner, kind schema.GroupVersionKind, resourceVersion s
 
 // lock returns the record of an owner, locked.
 func (t *Tracker) lock(o Owner) *Record {
-	r := t.options.Records(o)
+	r := t.records(o)
 	r.mu.Lock()
 	return r
 }
@@ -220,30 +180,21 @@ func (t *Tracker) wrote(r *Record, kind schema.GroupVersionKind, resourceVersion
 	if ok && reached(last.resourceVersion, resourceVersion) {
 		return
 	}
-	lazy.Put(&r.written, kind, mark{resourceVersion: resourceVersion, at: t.options.Clock.Now()})
-}
-
-// Unknown notes a write with unknown outcome.
-func (t *Tracker) Unknown(o Owner, ref Ref, op Op) {
-	r := t.lock(o)
-	defer r.mu.Unlock()
-	lazy.Put(&r.unknown, ref, doubt{op: op, at: t.options.Clock.Now()})
+	lazy.Put(&r.written, kind, mark{resourceVersion: resourceVersion, at: t.clock.Now()})
 }
 
 // Answered records a write's response: its resourceVersion (empty for a deletion), or its
 // doubt. A surely refused write leaves no trace.
 func (t *Tracker) Answered(o Owner, ref Ref, op Op, resourceVersion string, err error) {
-	switch Judge(err) {
-	case Done:
-		if resourceVersion != "" {
-			t.Wrote(o, ref.Kind, resourceVersion)
-		}
-	case InDoubt:
-		t.Unknown(o, ref, op)
-	case Refused:
-		if op == Delete {
-			t.notDeleted(o, ref.UID)
-		}
+	r := t.lock(o)
+	defer r.mu.Unlock()
+	switch outcome := Judge(err); {
+	case outcome == Done && resourceVersion != "":
+		t.wrote(r, ref.Kind, resourceVersion)
+	case outcome == InDoubt:
+		lazy.Put(&r.unknown, ref, doubt{op: op, at: t.clock.Now()})
+	case outcome == Refused && op == Delete:
+		delete(r.deleted, ref.UID)
 	}
 }
 
@@ -253,22 +204,15 @@ func (t *Tracker) Answered(o Owner, ref Ref, op Op, resourceVersion string, err 
 func (t *Tracker) Deleting(o Owner, ref Ref) {
 	r := t.lock(o)
 	defer r.mu.Unlock()
-	now := t.options.Clock.Now()
+	now := t.clock.Now()
 	lazy.Put(&r.deleted, ref.UID, deletion{ref: ref, at: now, lookedAt: now})
-}
-
-// notDeleted notes a deletion surely refused.
-func (t *Tracker) notDeleted(o Owner, uid types.UID) {
-	r := t.lock(o)
-	defer r.mu.Unlock()
-	delete(r.deleted, uid)
 }
 
 // Deleted returns our deleted objects without a deletion timestamp in the view, for
 // planners to treat as terminating. The objects are all of the view's kind. It reads none
 // without anything to look for.
 func (t *Tracker) Deleted(o Owner, kind schema.GroupVersionKind, objects iter.Seq[metav1.Object]) sets.Set[types.UID] {
-	t.ask(kind)
+	t.asked.Store(kind, true)
 	r := t.lock(o)
 	defer r.mu.Unlock()
 	if len(r.deleted) == 0 {
@@ -296,7 +240,7 @@ func (t *Tracker) Ready(ctx context.Context, o Owner) (time.Duration, error) {
 
 	r := t.lock(o)
 	defer r.mu.Unlock()
-	now := t.options.Clock.Now()
+	now := t.clock.Now()
 	for kind, m := range r.written {
 		store, watched := t.store(kind)
 		if !watched || reached(store.LastStoreSyncResourceVersion(), m.resourceVersion) || now.Sub(m.at) > recordTimeout {
@@ -330,22 +274,6 @@ func (t *Tracker) store(kind schema.GroupVersionKind) (Store, bool) {
 	defer t.mu.RUnlock()
 	store, watched := t.stores[kind]
 	return store, watched
-}
-
-// ask notes an observer of the kind's deletions.
-func (t *Tracker) ask(kind schema.GroupVersionKind) {
-	if t.isAsked(kind) {
-		return
-	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.asked[kind] = true
-}
-
-func (t *Tracker) isAsked(kind schema.GroupVersionKind) bool {
-	t.mu.RLock()
-	defer t.mu.RUnlock()
-	return t.asked[kind]
 }
 
 // reached is true if version have is not older than want. Incomparable versions hold

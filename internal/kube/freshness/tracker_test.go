@@ -18,7 +18,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	clocktesting "k8s.io/utils/clock/testing"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -57,8 +56,14 @@ func newFixture(live ...client.Object) *fixture {
 			return c.Get(ctx, key, object, opts...)
 		},
 	})
-	f.Tracker = New(Options{Live: reader, Clock: f.clock})
-	f.WatchStore(pods(), &f.store)
+	kept := map[types.UID]*Record{}
+	f.Tracker = New(reader, f.clock, func(o Owner) *Record {
+		if kept[o.UID] == nil {
+			kept[o.UID] = &Record{}
+		}
+		return kept[o.UID]
+	})
+	f.Watch(pods(), &f.store)
 	f.Deleted(web(), pods(), slices.Values([]metav1.Object{})) // as an observer of pods does
 	return f
 }
@@ -190,7 +195,7 @@ func TestReadyResolvesDoubts(t *testing.T) {
 			if tc.op == Delete {
 				f.Deleting(web(), tc.ref)
 			}
-			f.Unknown(web(), tc.ref, tc.op)
+			f.Answered(web(), tc.ref, tc.op, "", io.ErrUnexpectedEOF)
 
 			f.liveErr = errors.New("no route to host")
 			if f.ready(t, web()) {
@@ -220,7 +225,7 @@ func TestReadyResolvesDoubts(t *testing.T) {
 func TestReadyGivesUpADoubtThatCannotBeLookedUp(t *testing.T) {
 	f := newFixture()
 	f.liveErr = apierrors.NewForbidden(schema.GroupResource{}, "web-0", nil)
-	f.Unknown(web(), Ref{Kind: pods(), Namespace: testutil.Namespace, Name: "web-0"}, Create)
+	f.Answered(web(), Ref{Kind: pods(), Namespace: testutil.Namespace, Name: "web-0"}, Create, "", io.ErrUnexpectedEOF)
 	if f.ready(t, web()) {
 		t.Fatal("gave up too early")
 	}
@@ -273,7 +278,7 @@ func TestDeletionsThatNobodyAsksAboutAreForgotten(t *testing.T) {
 	f := newFixture()
 	f.Deleting(web(), Ref{Kind: corev1.SchemeGroupVersion.WithKind("PersistentVolumeClaim"), Namespace: testutil.Namespace, Name: "data-web-0", UID: "c"})
 	f.clock.SetTime(f.clock.Now().Add(lookAgain))
-	if !f.ready(t, web()) || f.reads != 0 || len(f.options.Records(web()).deleted) != 0 {
+	if !f.ready(t, web()) || f.reads != 0 || len(f.records(web()).deleted) != 0 {
 		t.Errorf("%d live reads, or it is remembered", f.reads)
 	}
 }
@@ -292,12 +297,12 @@ func TestDeletedKeepsKindsApart(t *testing.T) {
 func TestDoubtsAreLookedUpInTheNamespaceOfTheObject(t *testing.T) {
 	f := newFixture(testutil.Pod("web-0").Namespace("there").UID("b").Obj())
 	cluster := Owner{NamespacedName: types.NamespacedName{Name: "sidecars"}, UID: "sidecars"}
-	f.Unknown(cluster, Ref{Kind: pods(), Namespace: "here", Name: "web-0"}, Create)
+	f.Answered(cluster, Ref{Kind: pods(), Namespace: "here", Name: "web-0"}, Create, "", io.ErrUnexpectedEOF)
 	if !f.ready(t, cluster) {
 		t.Error("waits for a pod that was not created here: one of its name there was taken for it")
 	}
-	f.Unknown(cluster, Ref{Kind: pods(), Namespace: "here", Name: "web-0"}, Create)
-	f.Unknown(cluster, Ref{Kind: pods(), Namespace: "there", Name: "web-0"}, Apply)
+	f.Answered(cluster, Ref{Kind: pods(), Namespace: "here", Name: "web-0"}, Create, "", io.ErrUnexpectedEOF)
+	f.Answered(cluster, Ref{Kind: pods(), Namespace: "there", Name: "web-0"}, Apply, "", io.ErrUnexpectedEOF)
 	if f.store = "10"; f.ready(t, cluster) {
 		t.Error("does not wait for the pod that was applied there")
 	}
@@ -309,7 +314,7 @@ func TestDoubtsAreLookedUpInTheNamespaceOfTheObject(t *testing.T) {
 func TestRecordsAreTheOwners(t *testing.T) {
 	records := map[types.UID]*Record{"set": {}, "other": {}}
 	f := newFixture()
-	f.options.Records = func(o Owner) *Record { return records[o.UID] }
+	f.records = func(o Owner) *Record { return records[o.UID] }
 	f.Wrote(web(), pods(), "99")
 	if !f.ready(t, Owner{UID: "other"}) {
 		t.Error("waits for the write of another owner")
@@ -348,13 +353,5 @@ func TestJudge(t *testing.T) {
 				t.Errorf("got %s, want %s", got, tc.want)
 			}
 		})
-	}
-}
-
-func TestWatchRefusesAnInformerWithoutAStore(t *testing.T) {
-	f := newFixture()
-	severalNamespaces := struct{ cache.Informer }{}
-	if err := f.Watch(pods(), severalNamespaces); err == nil {
-		t.Error("accepted an informer that cannot say how far it has come")
 	}
 }

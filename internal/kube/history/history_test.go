@@ -45,7 +45,7 @@ func newFixture(t *testing.T, objects ...client.Object) *fixture {
 		server: server,
 		set:    testutil.StatefulSet("web").UID("set").Obj(),
 		Store: &Store{
-			Client: server, Writer: &writer.Writer{Client: server, Live: server, Tracker: freshness.New(freshness.Options{Live: server})},
+			Client: server, Writer: &writer.Writer{Client: server, Live: server},
 		},
 	}
 }

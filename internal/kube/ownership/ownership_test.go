@@ -35,7 +35,7 @@ func apply(t *testing.T, set *appsv1beta1.StatefulSet, fault testutil.Fault, obj
 	wanted := changes(server)
 	server.SetFault(fault)
 	c := &Adopter{
-		Writer: &writer.Writer{Client: server, Live: server, Tracker: freshness.New(freshness.Options{Live: server})},
+		Writer: &writer.Writer{Client: server, Live: server},
 	}
 	n, err := c.Apply(t.Context(), freshness.OwnerOf(set), *metav1.NewControllerRef(set, appsv1beta1.GroupVersion().WithKind("StatefulSet")), wanted)
 	return server, n, err

@@ -46,8 +46,9 @@ func newFixture(t *testing.T) *fixture {
 		server: testutil.NewClient(types, []client.Object{&appsv1beta1.StatefulSet{}}, set),
 		clock:  clocktesting.NewFakePassiveClock(time.Unix(1e9, 0)),
 	}
-	tracker := freshness.New(freshness.Options{Live: f.server, Clock: f.clock})
-	tracker.WatchStore(appsv1beta1.GroupVersion().WithKind("StatefulSet"), f)
+	record := &freshness.Record{}
+	tracker := freshness.New(f.server, f.clock, func(freshness.Owner) *freshness.Record { return record })
+	tracker.Watch(appsv1beta1.GroupVersion().WithKind("StatefulSet"), f)
 	f.Writer = &Writer{Writer: &writer.Writer{Client: f.server, Live: f.server, Tracker: tracker}, Clock: f.clock, Interval: time.Second}
 	return f
 }

@@ -55,7 +55,7 @@ func TestAnErrorBesideThePlanDoesNotHoldUpItsTimers(t *testing.T) {
 	stored := &unstructured.Unstructured{}
 	stored.SetNamespace("shop")
 	stored.SetName("web")
-	b := &Base{Dependencies: Dependencies{Clock: clock.RealClock{}}, Tracker: freshness.New(freshness.Options{})}
+	b := &Base{Dependencies: Dependencies{Clock: clock.RealClock{}}, Tracker: freshness.New(nil, clock.RealClock{}, func(freshness.Owner) *freshness.Record { return &freshness.Record{} })}
 	limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](late, late)
 	var q queue = priorityqueue.New("test", func(o *priorityqueue.Opts[reconcile.Request]) { o.RateLimiter = limiter })
 	defer q.ShutDown()
@@ -103,9 +103,10 @@ func TestWhatIsDeletedUnseenIsMissed(t *testing.T) {
 		"the set itself, as with its status":     {wrote: sets, store: "8"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			tracker := freshness.New(freshness.Options{})
-			tracker.WatchStore(pods, tc.store)
-			tracker.WatchStore(sets, tc.store)
+			record := &freshness.Record{}
+			tracker := freshness.New(nil, clock.RealClock{}, func(freshness.Owner) *freshness.Record { return record })
+			tracker.Watch(pods, tc.store)
+			tracker.Watch(sets, tc.store)
 			stored := &unstructured.Unstructured{}
 			stored.SetName("web")
 			tracker.Wrote(freshness.OwnerOf(stored), tc.wrote, "9")

@@ -245,10 +245,12 @@ func (b *Base) follow(ctx context.Context, kind schema.GroupVersionKind, object 
 	if err != nil {
 		return nil, fmt.Errorf("watching %s: %w", kind.Kind, err)
 	}
-	if err := b.Tracker.Watch(kind, informer); err != nil {
-		return nil, err
+	shared, ok := informer.(toolscache.SharedIndexInformer)
+	if !ok {
+		return nil, fmt.Errorf("the informer of %s is a %T: only a cluster-wide cache can tell how far it has come", kind.Kind, informer)
 	}
-	if shared, ok := informer.(toolscache.SharedIndexInformer); ok && b.CatchUp != nil {
+	b.Tracker.Watch(kind, shared.GetStore())
+	if b.CatchUp != nil {
 		b.CatchUp.Follow(kind, shared.GetStore())
 	}
 	return informer, nil

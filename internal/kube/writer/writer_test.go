@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/clock"
 
 	"github.com/kruise-operator/kruise-operator/internal/kube/freshness"
 	"github.com/kruise-operator/kruise-operator/internal/platform/scheme"
@@ -45,8 +46,9 @@ func newWriter(t *testing.T) (*Writer, *testutil.Client, *corev1.Pod) {
 	}
 	pod := testutil.Pod("web-0").Namespace("shop").UID("a").Obj()
 	server := testutil.NewClient(kinds, nil, pod)
-	tracker := freshness.New(freshness.Options{Live: server})
-	tracker.WatchStore(kindPod(), store(""))
+	record := &freshness.Record{}
+	tracker := freshness.New(server, clock.RealClock{}, func(freshness.Owner) *freshness.Record { return record })
+	tracker.Watch(kindPod(), store(""))
 	return &Writer{Client: server, Live: server, Tracker: tracker}, server, pod
 }
 
