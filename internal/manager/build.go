@@ -72,18 +72,11 @@ func (p *process) build(ctx context.Context, c *config.Config, operator operator
 		return nil, err
 	}
 	filling := newFilling(denied)
-	if err := add(mgr, "the report on the caches", filling); err != nil {
+	if err := mgr.Add(filling); err != nil {
 		return nil, err
 	}
 	go filling.report(ctx, p.direct)
 	return mgr, p.addProbes(mgr, c, filling)
-}
-
-func add(mgr ctrl.Manager, what string, runnable ctrlmanager.Runnable) error {
-	if err := mgr.Add(runnable); err != nil {
-		return fmt.Errorf("adding %s: %w", what, err)
-	}
-	return nil
 }
 
 // addTakeover adds the guard against two managers and the migration of stored objects. The status tells of both.
@@ -108,7 +101,7 @@ func (p *process) addTakeover(mgr ctrl.Manager, c *config.Config, direct client.
 	operator.Work = func() operatorconfig.Work { return underWay(guard, moving) }
 	operator.Acts = func() bool { return acts(guard) }
 	for _, runs := range []ctrlmanager.Runnable{guard, moving, leading(p.metrics.IsLeader)} {
-		if err := add(mgr, "what waits for another manager", runs); err != nil {
+		if err := mgr.Add(runs); err != nil {
 			return nil, err
 		}
 	}
@@ -120,7 +113,7 @@ func (p *process) addControllers(
 	operator operatorconfig.Dependencies,
 ) error {
 	catchUp := catchup.New(mgr.GetAPIReader(), p.log.WithName("catchup"))
-	err := add(mgr, "the gate that waits for the cache", catchUp)
+	err := mgr.Add(catchUp)
 	if err != nil {
 		return err
 	}
@@ -252,7 +245,7 @@ func (p *process) completeOperator(operator *operatorconfig.Dependencies, c *con
 	}
 	if c.LeaderElect {
 		recorder := &confirmation.Recorder{Client: direct, Mapper: mgr.GetRESTMapper(), Lease: leaseOf(c), Kinds: c.Table, Waiting: c.Unconfirmed, Changed: operator.End}
-		if err := add(mgr, "the record of the kinds that are served", recorder); err != nil {
+		if err := mgr.Add(recorder); err != nil {
 			return err
 		}
 	}

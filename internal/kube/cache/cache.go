@@ -19,9 +19,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/selection"
 	"k8s.io/apimachinery/pkg/util/sets"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -118,21 +116,14 @@ func (c Contents) Options(all kinds.Table) cache.Options {
 		}
 		options.ByObject[object] = cache.ByObject{Transform: trimUnless(needed, trim)}
 	}
+	var copies client.ListOptions
+	client.HasLabels{shared.LabelDistributed}.ApplyToList(&copies)
 	for copied, owners := range c.distributed {
 		object := &metav1.PartialObjectMetadata{}
 		object.SetGroupVersionKind(copied)
-		options.ByObject[object] = cache.ByObject{Label: labeled(), Transform: trimCopy(owners)}
+		options.ByObject[object] = cache.ByObject{Label: copies.LabelSelector, Transform: trimCopy(owners)}
 	}
 	return options
-}
-
-// labeled selects the copies of ResourceDistributions.
-func labeled() labels.Selector {
-	exists, err := labels.NewRequirement(shared.LabelDistributed, selection.Exists, nil)
-	if err != nil {
-		return labels.Nothing() // Not possible: the label is valid.
-	}
-	return labels.NewSelector().Add(*exists)
 }
 
 // trimCopy keeps who wrote a copy, and the hash of what was copied. Anybody can write the label: of other objects it keeps the identity.

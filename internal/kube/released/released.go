@@ -135,32 +135,17 @@ func (d *Deployment) Fullest(preferred string) string {
 	return rolling.Fullest(d.Deployment, old, preferred)
 }
 
-// Pods are those of a workload that an owner controls: itself, or a ReplicaSet. They have these labels, too.
-func Pods(ctx context.Context, live client.Reader, workload *unstructured.Unstructured, by types.UID, more labels.Set) ([]*corev1.Pod, error) {
+// Pods are those of a workload that an owner controls: itself, or a ReplicaSet. They have these labels, too, and meet the other requirements.
+func Pods(
+	ctx context.Context, live client.Reader, workload *unstructured.Unstructured, by types.UID, more labels.Set, others ...labels.Requirement,
+) ([]*corev1.Pod, error) {
 	selector, err := selectorOf(workload, more)
 	if err != nil {
 		return nil, err
 	}
-	return pods(ctx, live, workload.GetNamespace(), by, selector)
-}
-
-// Lacks says that one of those pods, and not one that is being deleted, has another value of a label, or none.
-func Lacks(ctx context.Context, live client.Reader, workload *unstructured.Unstructured, by types.UID, more labels.Set, label, value string) (bool, error) {
-	selector, err := selectorOf(workload, more)
-	if err != nil {
-		return false, err
-	}
-	other, err := labels.NewRequirement(label, selection.NotEquals, []string{value})
-	if err != nil {
-		return false, fmt.Errorf("selecting pods: %w", err)
-	}
-	all, err := pods(ctx, live, workload.GetNamespace(), by, selector.Add(*other))
-	return slices.ContainsFunc(all, func(pod *corev1.Pod) bool { return pod.DeletionTimestamp == nil && !podstate.Finished(pod) }), err
-}
-
-func pods(ctx context.Context, live client.Reader, namespace string, by types.UID, selector labels.Selector) ([]*corev1.Pod, error) {
 	var all []*corev1.Pod
-	for page, err := range pages.All(ctx, live, &corev1.PodList{}, client.InNamespace(namespace), client.MatchingLabelsSelector{Selector: selector}) {
+	matching := client.MatchingLabelsSelector{Selector: selector.Add(others...)}
+	for page, err := range pages.All(ctx, live, &corev1.PodList{}, client.InNamespace(workload.GetNamespace()), matching) {
 		if err != nil {
 			return nil, fmt.Errorf("listing its pods: %w", err)
 		}
@@ -171,6 +156,16 @@ func pods(ctx context.Context, live client.Reader, namespace string, by types.UI
 		}
 	}
 	return all, nil
+}
+
+// Lacks says that one of those pods, and not one that is being deleted, has another value of a label, or none.
+func Lacks(ctx context.Context, live client.Reader, workload *unstructured.Unstructured, by types.UID, more labels.Set, label, value string) (bool, error) {
+	other, err := labels.NewRequirement(label, selection.NotEquals, []string{value})
+	if err != nil {
+		return false, fmt.Errorf("selecting pods: %w", err)
+	}
+	all, err := Pods(ctx, live, workload, by, more, *other)
+	return slices.ContainsFunc(all, func(pod *corev1.Pod) bool { return pod.DeletionTimestamp == nil && !podstate.Finished(pod) }), err
 }
 
 func selectorOf(workload *unstructured.Unstructured, more labels.Set) (labels.Selector, error) {

@@ -6,7 +6,6 @@ package logging
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -46,9 +45,6 @@ func (l *Levels) Set(all string, controllers map[string]string) error {
 		if next.controller[name], err = ParseLevel(level); err != nil {
 			return fmt.Errorf("controller %s: %w", name, err)
 		}
-	}
-	if before := l.current.Load(); before != nil && before.all == next.all && maps.Equal(before.controller, next.controller) {
-		return nil
 	}
 	l.current.Store(next)
 	return nil

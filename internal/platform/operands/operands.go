@@ -20,19 +20,8 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/manifests"
 )
 
-// Base is one kustomization below config/operands.
-type Base string
-
-// The bases.
-const (
-	// Access says who may ask for metrics.
-	Access Base = "access"
-	// Prometheus needs the CRDs of the Prometheus operator.
-	Prometheus Base = "prometheus"
-)
-
-// Bases lists all of them.
-func Bases() []Base { return []Base{Access, Prometheus} }
+// Bases are the kustomizations below config/operands: who may ask for metrics, and what needs the CRDs of the Prometheus operator.
+func Bases() []string { return []string{"access", "prometheus"} }
 
 // Values differ between installs.
 type Values struct {
@@ -60,8 +49,8 @@ func PortOf(address string) (int, error) {
 }
 
 // Render returns the objects of a base, in the operator's namespace, with its labels.
-func Render(base Base, v Values) ([]*unstructured.Unstructured, error) {
-	objects, err := read("operands/" + string(base))
+func Render(base string, v Values) ([]*unstructured.Unstructured, error) {
+	objects, err := read("operands/" + base)
 	if err != nil {
 		return nil, err
 	}

@@ -49,7 +49,7 @@ func TestRender(t *testing.T) {
 // An alert leads to advice, and uses existing metrics. The least of a queue's series never fires an alert: there
 // is one for each priority, and mostly one is empty.
 func TestTheAlertAboutQueuesAddsUpTheirPriorities(t *testing.T) {
-	objects, err := Render(Prometheus, Values{Namespace: "x", MetricsPort: 1})
+	objects, err := Render("prometheus", Values{Namespace: "x", MetricsPort: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,7 +81,7 @@ func TestEveryAlertHasARunbook(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	objects, err := Render(Prometheus, Values{Namespace: "x", MetricsPort: 1})
+	objects, err := Render("prometheus", Values{Namespace: "x", MetricsPort: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
