@@ -23,6 +23,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -33,6 +34,9 @@ import (
 // Converter changes the objects of one kind from one version to the other, in place. It is pure.
 type Converter struct {
 	schema.GroupKind
+	// Renamed members have nothing else that differs.
+	Renamed []Renamed
+	// ToV1alpha1 and FromV1alpha1 change the rest; nil: there is none.
 	ToV1alpha1, FromV1alpha1 func(*Object) error
 }
 
@@ -54,18 +58,26 @@ func (c Converter) convert(ctx context.Context, raw []byte, apiVersion string) (
 		return nil, err
 	}
 	hub, spoke := schema.GroupVersion{Group: c.Group, Version: "v1beta1"}.String(), schema.GroupVersion{Group: c.Group, Version: "v1alpha1"}.String()
+	change := c.FromV1alpha1
 	switch {
 	case object.apiVersion == apiVersion:
 		return raw, nil
 	case object.apiVersion == hub && apiVersion == spoke:
-		err = c.ToV1alpha1(object)
+		change = c.ToV1alpha1
+		for _, member := range c.Renamed {
+			object.rename(member.Path, member.Name, member.InV1alpha1)
+		}
 	case object.apiVersion == spoke && apiVersion == hub:
-		err = c.FromV1alpha1(object)
+		for _, member := range c.Renamed {
+			object.rename(member.Path, member.InV1alpha1, member.Name)
+		}
 	default:
-		err = fmt.Errorf("%s cannot become %s", object.apiVersion, apiVersion)
+		return nil, fmt.Errorf("%s cannot become %s", object.apiVersion, apiVersion)
 	}
-	if err != nil {
-		return nil, err
+	if change != nil {
+		if err := change(object); err != nil {
+			return nil, err
+		}
 	}
 	return object.encode(apiVersion)
 }
@@ -161,12 +173,7 @@ func (o *Object) encode(apiVersion string) ([]byte, error) {
 }
 
 // Annotate sets an annotation.
-func (o *Object) Annotate(key, value string) {
-	if o.Meta.Annotations == nil {
-		o.Meta.Annotations = map[string]string{}
-	}
-	o.Meta.Annotations[key] = value
-}
+func (o *Object) Annotate(key, value string) { metav1.SetMetaDataAnnotation(&o.Meta, key, value) }
 
 // MembersOf are the members of an object; false if the text is none, or has more members than any of ours.
 func MembersOf(text json.RawMessage) (Members, bool) {
@@ -178,62 +185,59 @@ func MembersOf(text json.RawMessage) (Members, bool) {
 	return inner, err == nil && inner != nil
 }
 
-// Each changes the objects at a path from a member on: a star is every item of a list, or every member of an object. What has another shape, or too
-// many members, stays as it is.
-func Each(in Members, change func(object Members), name string, below ...string) error {
-	text, found := in[name]
-	if !found {
-		return nil
-	}
-	changed, err := eachIn(text, change, below)
-	in[name] = changed
-	return err
-}
-
-func eachIn(text json.RawMessage, change func(object Members), path []string) (_ json.RawMessage, err error) {
-	if members, isObject := MembersOf(text); isObject {
-		if err := members.each(change, path); err != nil {
-			return nil, err
-		}
-		return json.Marshal(members)
-	}
-	var items []json.RawMessage
-	if len(path) == 0 || path[0] != every || tooMany(wire.Oversized(text), "") || json.Unmarshal(text, &items) != nil {
-		return text, nil
-	}
-	for i := range items {
-		if items[i], err = eachIn(items[i], change, path[1:]); err != nil {
-			return nil, err
-		}
-	}
-	return json.Marshal(items)
-}
-
 // every is the star in the paths of Each.
 const every = "*"
 
-func (m Members) each(change func(object Members), path []string) error {
+// Each changes the objects at a path from the top: spec.subsets.*. A star is every item of a list, or every member of an object. What has another
+// shape, or too many members, stays as it is.
+func (o *Object) Each(path string, change func(object Members)) {
+	in, names := o.Top, strings.Split(path, ".")
+	if names[0] == specField {
+		in, names = o.Spec, names[1:]
+	}
+	in.each(names, change)
+}
+
+func (m Members) each(path []string, change func(object Members)) {
 	switch {
 	case len(path) == 0:
 		change(m)
 	case path[0] == every:
-		for name := range m {
-			if err := Each(m, change, name, path[1:]...); err != nil {
-				return err
-			}
+		for name, text := range m {
+			m[name] = eachIn(text, path[1:], change)
 		}
-	default:
-		return Each(m, change, path[0], path[1:]...)
+	case m[path[0]] != nil:
+		m[path[0]] = eachIn(m[path[0]], path[1:], change)
 	}
-	return nil
 }
 
-// Rename gives a member another name, if there is one.
-func (m Members) Rename(from, to string) {
-	if value, found := m[from]; found {
-		delete(m, from)
-		m[to] = value
+func eachIn(text json.RawMessage, path []string, change func(object Members)) json.RawMessage {
+	if members, isObject := MembersOf(text); isObject {
+		members.each(path, change)
+		changed, _ := json.Marshal(members) // what was decoded can be encoded
+		return changed
 	}
+	var items []json.RawMessage
+	if len(path) == 0 || path[0] != every || tooMany(wire.Oversized(text), "") || json.Unmarshal(text, &items) != nil {
+		return text
+	}
+	for i := range items {
+		items[i] = eachIn(items[i], path[1:], change)
+	}
+	changed, _ := json.Marshal(items)
+	return changed
+}
+
+// Renamed is a member with another name in v1alpha1, of the objects at a path.
+type Renamed struct{ Path, Name, InV1alpha1 string }
+
+func (o *Object) rename(path, from, to string) {
+	o.Each(path, func(in Members) {
+		if value, found := in[from]; found {
+			delete(in, from)
+			in[to] = value
+		}
+	})
 }
 
 // tooMany is true if the list or object at path has too many members.
@@ -259,19 +263,6 @@ func Tree(text json.RawMessage) (value any, err error) {
 	}
 	err = decode(text, &value)
 	return value, err
-}
-
-// Edit changes a member that is an object, unless change returns that nothing changed.
-// Other members, and one with too many members of its own, stay as they are.
-func Edit(in Members, name string, change func(members map[string]any) bool) error {
-	value, _ := Tree(in[name])
-	members, isObject := value.(map[string]any)
-	if !isObject || !change(members) {
-		return nil
-	}
-	text, err := json.Marshal(members)
-	in[name] = text
-	return err
 }
 
 func decode(text []byte, into any) error {

@@ -161,20 +161,14 @@ func (h Handler) convert(ctx context.Context, r *request) error {
 
 // answer writes the review with the response, object by object.
 func (r *review) answer(w io.Writer, result metav1.Status) error {
-	kind, err := json.Marshal(r.Kind)
-	if err != nil {
-		return err
-	}
-	version, err := json.Marshal(r.APIVersion)
-	if err != nil {
-		return err
-	}
-	response, err := json.Marshal(map[string]any{"uid": r.Request.UID, "result": result})
+	head, err := json.Marshal(map[string]any{
+		"apiVersion": r.APIVersion, "kind": r.Kind, "response": map[string]any{"uid": r.Request.UID, "result": result},
+	})
 	if err != nil {
 		return err
 	}
 	out := bufio.NewWriter(w)
-	fmt.Fprintf(out, `{"kind":%s,"apiVersion":%s,"response":%s,"convertedObjects":[`, kind, version, response[:len(response)-1])
+	fmt.Fprintf(out, `%s,"convertedObjects":[`, bytes.TrimSuffix(head, []byte("}}")))
 	for i, object := range r.Request.Objects {
 		if i > 0 {
 			_ = out.WriteByte(',')

@@ -24,7 +24,6 @@ func TestHandler(t *testing.T) {
 	const other = `{"apiVersion":"apps.kruise.io/v1alpha1","kind":"Other","metadata":{"name":"web","namespace":"default"}}`
 	cases := map[string]struct {
 		objects     []string
-		version     string // v1beta1 when empty
 		want        []string
 		wantMessage string
 	}{
@@ -37,18 +36,14 @@ func TestHandler(t *testing.T) {
 		},
 		"none":         {},
 		"another kind": {objects: []string{set, other}, wantMessage: "default/web: there is no conversion for Other.apps.kruise.io"},
-		"values that have no place in the other version": {
-			objects:     []string{`{"apiVersion":"apps.kruise.io/v1beta1","kind":"CloneSet","metadata":{"name":"web","namespace":"default"},"spec":{"updateStrategy":{"rollingUpdate":[]},"scaleStrategy":{"excludePreparingDelete":1}}}`},
-			version:     "apps.kruise.io/v1alpha1",
-			wantMessage: `default/web: converting a CloneSet: [spec.scaleStrategy.excludePreparingDelete: Invalid value: 1: must be true or false, spec.updateStrategy.rollingUpdate: Invalid value: []: must be an object]`,
+		"an unknown version": {
+			objects:     []string{strings.ReplaceAll(set, "v1alpha1", "v7")},
+			wantMessage: `default/web: converting a CloneSet: apps.kruise.io/v7 cannot become apps.kruise.io/v1beta1`,
 		},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			request := &apiextensionsv1.ConversionRequest{UID: "u1", DesiredAPIVersion: "apps.kruise.io/v1beta1"}
-			if tc.version != "" {
-				request.DesiredAPIVersion = tc.version
-			}
 			for _, object := range tc.objects {
 				request.Objects = append(request.Objects, runtime.RawExtension{Raw: []byte(object)})
 			}

@@ -6,7 +6,6 @@ package convert
 
 import (
 	"encoding/json"
-	"fmt"
 
 	"github.com/kruise-operator/kruise-operator/api/rollouts/v1beta1"
 	"github.com/kruise-operator/kruise-operator/internal/conversion"
@@ -26,21 +25,15 @@ func Converter() conversion.Converter {
 			if !found {
 				return nil
 			}
-			text, err := json.Marshal(conversion.Members{workload: reference})
-			if err != nil {
-				return fmt.Errorf("spec.%s: %w", workload, err)
-			}
 			delete(o.Spec, workload)
-			o.Spec[target] = text
+			o.Spec[target], _ = json.Marshal(conversion.Members{workload: reference}) // it was decoded
 			return nil
 		},
 		FromV1alpha1: func(o *conversion.Object) error {
-			var reference conversion.Members
-			if json.Unmarshal(o.Spec[target], &reference) != nil || reference[workload] == nil {
-				return nil
+			if reference, _ := conversion.MembersOf(o.Spec[target]); reference[workload] != nil {
+				delete(o.Spec, target)
+				o.Spec[workload] = reference[workload]
 			}
-			delete(o.Spec, target)
-			o.Spec[workload] = reference[workload]
 			return nil
 		},
 	}

@@ -9,7 +9,6 @@ import (
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/api/equality"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/kruise-operator/kruise-operator/api/apps/v1alpha1"
 	"github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
@@ -42,9 +41,6 @@ func toV1alpha1(o *conversion.Object) error {
 		return err
 	}
 	members, _ := scale.(map[string]any)
-	if errs := append(faultsOfScale(members), faultsOfUpdate(is.UpdateStrategy)...); len(errs) > 0 {
-		return errs.ToAggregate()
-	}
 	is.ExcludePreparingDelete, _ = members[excludeField].(bool)
 	will := lower(is)
 	if kept != nil {
@@ -58,9 +54,7 @@ func toV1alpha1(o *conversion.Object) error {
 		will = rebased
 	}
 	delete(members, excludeField)
-	if err := write(o, opposite(scale, enableReuse, disableReuse), will); err != nil {
-		return err
-	}
+	write(o, opposite(scale, enableReuse, disableReuse), will)
 	if equality.Semantic.DeepEqual(raise(will), is) {
 		return nil
 	}
@@ -97,9 +91,7 @@ func fromV1alpha1(o *conversion.Object) error {
 			members[excludeField] = true
 		}
 	}
-	if err := write(o, scale, will); err != nil {
-		return err
-	}
+	write(o, scale, will)
 	if equality.Semantic.DeepEqual(lower(will), is) {
 		return nil
 	}
@@ -128,29 +120,6 @@ func read(o *conversion.Object) (is fields, scale any, err error) {
 	return is, scale, nil
 }
 
-// faultsOfScale are the values in a scaleStrategy of v1beta1 for which v1alpha1 has no place.
-func faultsOfScale(scale map[string]any) field.ErrorList {
-	value := scale[excludeField]
-	if _, isBool := value.(bool); value != nil && !isBool {
-		return field.ErrorList{field.TypeInvalid(field.NewPath("spec", scaleField, excludeField), value, "must be true or false")}
-	}
-	return nil
-}
-
-// faultsOfUpdate are those in an updateStrategy.
-func faultsOfUpdate(strategy any) field.ErrorList {
-	members, _ := strategy.(map[string]any)
-	path := field.NewPath("spec", updateField, rollingField)
-	rolling, isObject := members[rollingField].(map[string]any)
-	if members[rollingField] != nil && !isObject {
-		return field.ErrorList{field.TypeInvalid(path, members[rollingField], "must be an object")}
-	}
-	if _, isText := rolling[policyField].(string); rolling[policyField] != nil && !isText {
-		return field.ErrorList{field.TypeInvalid(path.Child(policyField), rolling[policyField], "must be a string")}
-	}
-	return nil
-}
-
 // opposite renames a choice whose name says the opposite in the other version. What is neither true nor false has no opposite.
 func opposite(scale any, from, to string) any {
 	members, isObject := scale.(map[string]any)
@@ -170,7 +139,7 @@ func opposite(scale any, from, to string) any {
 }
 
 // write makes the strategies and annotations of the object the given ones.
-func write(o *conversion.Object, scale any, will fields) error {
+func write(o *conversion.Object, scale any, will fields) {
 	for _, key := range preDownload() {
 		delete(o.Meta.Annotations, key.annotation)
 	}
@@ -178,18 +147,13 @@ func write(o *conversion.Object, scale any, will fields) error {
 		o.Annotate(key, value)
 	}
 	if o.Spec == nil {
-		return nil
+		return
 	}
 	for name, value := range map[string]any{scaleField: scale, updateField: will.UpdateStrategy} {
-		delete(o.Spec, name)
 		if value == nil {
-			continue
+			delete(o.Spec, name)
+		} else {
+			o.Spec[name], _ = json.Marshal(value) // it was decoded
 		}
-		text, err := json.Marshal(value)
-		if err != nil {
-			return fmt.Errorf("spec.%s: %w", name, err)
-		}
-		o.Spec[name] = text
 	}
-	return nil
 }

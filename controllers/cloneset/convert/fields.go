@@ -53,12 +53,10 @@ func (f fields) strategy() (members map[string]any, isObject bool) {
 func (f fields) withType() fields {
 	members, isObject := f.strategy()
 	if given := members[typeField]; isObject && (given == nil || given == "") {
-		members = maps.Clone(members)
-		if members == nil {
-			members = map[string]any{}
-		}
-		members[typeField] = string(v1alpha1.RecreateCloneSetUpdateStrategyType)
-		f.UpdateStrategy = members
+		strategy := map[string]any{}
+		maps.Copy(strategy, members)
+		strategy[typeField] = string(v1alpha1.RecreateCloneSetUpdateStrategyType)
+		f.UpdateStrategy = strategy
 	}
 	return f
 }
@@ -153,10 +151,8 @@ func raiseWhole(from fields) fields {
 	if !isObject {
 		return to
 	}
-	rolling := maps.Clone(members)
-	if rolling == nil {
-		rolling = map[string]any{}
-	}
+	rolling := map[string]any{}
+	maps.Copy(rolling, members)
 	delete(rolling, typeField)
 	if inPlace, isObject := members[inPlaceField].(map[string]any); isObject || members[inPlaceField] == nil {
 		delete(rolling, inPlaceField)

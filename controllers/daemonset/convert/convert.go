@@ -20,21 +20,17 @@ import (
 //   - the hash of the update revision has another name in the status.
 func Converter() conversion.Converter {
 	return conversion.Converter{
-		GroupKind: v1beta1.GroupVersion().WithKind("DaemonSet").GroupKind(), ToV1alpha1: toV1alpha1, FromV1alpha1: fromV1alpha1,
+		GroupKind:  v1beta1.GroupVersion().WithKind("DaemonSet").GroupKind(),
+		Renamed:    []conversion.Renamed{{Path: "status", Name: "updateRevision", InV1alpha1: "daemonSetHash"}},
+		ToV1alpha1: toV1alpha1, FromV1alpha1: fromV1alpha1,
 	}
 }
 
 const (
-	scaleField         = "scaleStrategy"
-	updateField        = "updateStrategy"
-	rollingUpdateField = "rollingUpdate"
-	statusHash         = "daemonSetHash"
-	statusRevision     = "updateRevision"
-	rollingTypeField   = "rollingUpdateType"
-	maxSurgeField      = "maxSurge"
-	maxUnavailable     = "maxUnavailable"
-	partitionedField   = "partitionedScaling"
-	progressiveCreate  = v1alpha1.AnnotationProgressiveCreatePod
+	scaleField        = "scaleStrategy"
+	rollingTypeField  = "rollingUpdateType"
+	partitionedField  = "partitionedScaling"
+	progressiveCreate = v1alpha1.AnnotationProgressiveCreatePod
 )
 
 func toV1alpha1(o *conversion.Object) error {
@@ -43,9 +39,6 @@ func toV1alpha1(o *conversion.Object) error {
 		partitioned = string(scale[partitionedField]) == "true"
 	}
 	delete(o.Spec, scaleField)
-	if err := rename(o, statusRevision, statusHash); err != nil {
-		return err
-	}
 	switch {
 	case partitioned:
 		o.Annotate(progressiveCreate, "true")
@@ -67,37 +60,20 @@ func fromV1alpha1(o *conversion.Object) error {
 		}
 		o.Spec[scaleField] = json.RawMessage(`{"` + partitionedField + `":true}`)
 	}
-	if err := raiseSurging(o); err != nil {
-		return err
-	}
-	return rename(o, statusHash, statusRevision)
+	o.Each("spec.updateStrategy.rollingUpdate", raiseSurging)
+	return nil
 }
 
 // raiseSurging makes the type Surging the strategy that it stands for.
-func raiseSurging(o *conversion.Object) error {
-	return conversion.Edit(o.Spec, updateField, func(strategy map[string]any) bool {
-		rolling, _ := strategy[rollingUpdateField].(map[string]any)
-		if rolling[rollingTypeField] != string(v1alpha1.DeprecatedSurgingRollingUpdateType) {
-			return false
+func raiseSurging(rolling conversion.Members) {
+	var kind v1alpha1.RollingUpdateType
+	if !conversion.DecodeShort(rolling[rollingTypeField], &kind) || kind != v1alpha1.DeprecatedSurgingRollingUpdateType {
+		return
+	}
+	rolling[rollingTypeField] = json.RawMessage(`"` + v1beta1.StandardRollingUpdateType + `"`)
+	for name, value := range map[string]string{"maxSurge": "1", "maxUnavailable": "0"} {
+		if given := string(rolling[name]); given == "" || given == "null" {
+			rolling[name] = json.RawMessage(value)
 		}
-		rolling[rollingTypeField] = string(v1beta1.StandardRollingUpdateType)
-		for name, value := range map[string]int{maxSurgeField: 1, maxUnavailable: 0} {
-			if rolling[name] == nil {
-				rolling[name] = value
-			}
-		}
-		return true
-	})
-}
-
-// rename gives a member of the status another name.
-func rename(o *conversion.Object, from, to string) error {
-	return conversion.Edit(o.Top, conversion.StatusField, func(status map[string]any) bool {
-		value, found := status[from]
-		if found {
-			delete(status, from)
-			status[to] = value
-		}
-		return found
-	})
+	}
 }

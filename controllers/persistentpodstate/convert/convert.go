@@ -11,17 +11,11 @@ import (
 
 // Converter converts PersistentPodStates: the lists of keys have another name in v1alpha1.
 func Converter() conversion.Converter {
-	renaming := func(from, to string) func(*conversion.Object) error {
-		rename := func(m conversion.Members) { m.Rename(from, to) }
-		return func(o *conversion.Object) error {
-			if err := conversion.Each(o.Spec, rename, "requiredPersistentTopology"); err != nil {
-				return err
-			}
-			return conversion.Each(o.Spec, rename, "preferredPersistentTopology", "*", "preference")
-		}
-	}
 	return conversion.Converter{
-		GroupKind:  v1beta1.GroupVersion().WithKind("PersistentPodState").GroupKind(),
-		ToV1alpha1: renaming("keys", "nodeTopologyKeys"), FromV1alpha1: renaming("nodeTopologyKeys", "keys"),
+		GroupKind: v1beta1.GroupVersion().WithKind("PersistentPodState").GroupKind(),
+		Renamed: []conversion.Renamed{
+			{Path: "spec.requiredPersistentTopology", Name: "keys", InV1alpha1: "nodeTopologyKeys"},
+			{Path: "spec.preferredPersistentTopology.*.preference", Name: "keys", InV1alpha1: "nodeTopologyKeys"},
+		},
 	}
 }

@@ -16,27 +16,16 @@ import (
 func Converter() conversion.Converter {
 	return conversion.Converter{
 		GroupKind: v1beta1.GroupVersion().WithKind("WorkloadSpread").GroupKind(),
-		ToV1alpha1: func(o *conversion.Object) error {
-			return conversion.Each(o.Spec, func(subset conversion.Members) {
-				subset.Rename("requiredNodeSelector", "requiredNodeSelectorTerm")
-				subset.Rename("preferredNodeSelector", "preferredNodeSelectorTerms")
-			}, "subsets", "*")
+		Renamed: []conversion.Renamed{
+			{Path: "spec.subsets.*", Name: "requiredNodeSelector", InV1alpha1: "requiredNodeSelectorTerm"},
+			{Path: "spec.subsets.*", Name: "preferredNodeSelector", InV1alpha1: "preferredNodeSelectorTerms"},
 		},
-		FromV1alpha1: fromV1alpha1,
+		FromV1alpha1: func(o *conversion.Object) error {
+			o.Each("status.subsetStatuses.*.conditions.*", giveReason)
+			o.Each("status.versionedSubsetStatuses.*.*.conditions.*", giveReason)
+			return nil
+		},
 	}
-}
-
-func fromV1alpha1(o *conversion.Object) error {
-	if err := conversion.Each(o.Top, giveReason, conversion.StatusField, "subsetStatuses", "*", "conditions", "*"); err != nil {
-		return err
-	}
-	if err := conversion.Each(o.Top, giveReason, conversion.StatusField, "versionedSubsetStatuses", "*", "*", "conditions", "*"); err != nil {
-		return err
-	}
-	return conversion.Each(o.Spec, func(subset conversion.Members) {
-		subset.Rename("requiredNodeSelectorTerm", "requiredNodeSelector")
-		subset.Rename("preferredNodeSelectorTerms", "preferredNodeSelector")
-	}, "subsets", "*")
 }
 
 // giveReason fills in a missing reason.
