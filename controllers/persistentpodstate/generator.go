@@ -63,7 +63,7 @@ func (r *Reconciler) setupGenerator(mgr ctrl.Manager, d workload.Dependencies) e
 			continue
 		}
 		g.kinds = append(g.kinds, kind)
-		if err := c.Watch(cache.Source(d.Cache, watchedAs(kind), &handler.EnqueueRequestForObject{}, asking())); err != nil {
+		if err := c.Watch(cache.Source(d.Cache, watchedAs(kind), &handler.EnqueueRequestForObject{}, asking(), workload.Changes())); err != nil {
 			return fmt.Errorf("watching %s: %w", kind, err)
 		}
 	}
@@ -92,9 +92,7 @@ func watchedAs(kind schema.GroupVersionKind) client.Object {
 func asking() predicate.Predicate {
 	return predicate.Funcs{
 		CreateFunc: func(e event.CreateEvent) bool { return plan.Asks(e.Object) },
-		UpdateFunc: func(e event.UpdateEvent) bool {
-			return (plan.Asks(e.ObjectOld) || plan.Asks(e.ObjectNew)) && !plan.AsksTheSame(e.ObjectOld, e.ObjectNew)
-		},
+		UpdateFunc: func(e event.UpdateEvent) bool { return plan.Asks(e.ObjectOld) || plan.Asks(e.ObjectNew) },
 		DeleteFunc: func(event.DeleteEvent) bool { return false }, // its state is collected with it
 	}
 }

@@ -33,7 +33,7 @@ func TestOfAStatefulSetItsPodsAreKnown(t *testing.T) {
 			if err != nil || (got.Unsupported != "") != tc.unsupported {
 				t.Fatalf("got %+v, %v", got, err)
 			}
-			if !tc.unsupported && (!slices.Equal(slices.Collect(got.Ordinals.Iterate()), tc.ordinals) || !got.selector.Matches(labels.Set{"app": "db"}) || got.selector.Empty() || got.UID != "u") {
+			if !tc.unsupported && (!slices.Equal(slices.Collect(got.Ordinals.Iterate()), tc.ordinals) || !got.Selector.Matches(labels.Set{"app": "db"}) || got.Selector.Empty() || got.UID != "u") {
 				t.Errorf("got %+v", got)
 			}
 		})

@@ -55,11 +55,9 @@ func (r *Reconciler) targeting(ctx context.Context, kind schema.GroupKind, name 
 
 // targetOf reads the target of a stored state.
 func targetOf(stored *unstructured.Unstructured) (schema.GroupKind, string) {
-	ref, _, _ := unstructured.NestedFieldNoCopy(stored.Object, "spec", "targetRef")
-	fields, _ := ref.(map[string]any)
-	version, _ := fields["apiVersion"].(string)
-	kind, _ := fields["kind"].(string)
-	name, _ := fields["name"].(string)
+	version, _, _ := unstructured.NestedString(stored.Object, "spec", "targetRef", "apiVersion")
+	kind, _, _ := unstructured.NestedString(stored.Object, "spec", "targetRef", "kind")
+	name, _, _ := unstructured.NestedString(stored.Object, "spec", "targetRef", "name")
 	return schema.FromAPIVersionAndKind(version, kind).GroupKind(), name
 }
 

@@ -30,16 +30,6 @@ func Asks(workload metav1.Object) bool {
 	return asks
 }
 
-// AsksTheSame is true if two states of a workload have the same annotations for its object.
-func AsksTheSame(a, b metav1.Object) bool {
-	for _, key := range shared.PersistentPodStateAnnotations() {
-		if a.GetAnnotations()[key] != b.GetAnnotations()[key] {
-			return false
-		}
-	}
-	return a.GetUID() == b.GetUID()
-}
-
 // Generate compares the annotations of a workload with the object of its name; nil: there is none. taken: an object of the name exists that no workload
 // has generated. It stays as it is.
 func Generate(kind schema.GroupVersionKind, workload metav1.Object, existing *appsv1beta1.PersistentPodState) (todo []planning.Action, taken bool) {

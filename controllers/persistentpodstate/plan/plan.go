@@ -4,6 +4,7 @@
 package plan
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strconv"
@@ -103,8 +104,5 @@ func trim(places map[string]appsv1beta1.PodState) []string {
 func byOrdinal(a, b string) int {
 	n, _ := ordinalOf(a)
 	m, _ := ordinalOf(b)
-	if n != m {
-		return n - m
-	}
-	return strings.Compare(a, b)
+	return cmp.Or(cmp.Compare(n, m), cmp.Compare(a, b))
 }

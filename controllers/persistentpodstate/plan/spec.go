@@ -10,6 +10,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -56,7 +57,8 @@ type Target struct {
 	// Unsupported is why nothing can be known about it; empty: it can.
 	Unsupported string
 	UID         types.UID
-	// Ordinals are those of its pods.
+	// Selector and Ordinals are those of its pods.
+	Selector labels.Selector
 	Ordinals ordinal.Set
 }
 

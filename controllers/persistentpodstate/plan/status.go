@@ -11,6 +11,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
@@ -111,13 +112,7 @@ func goneOf(spec *Spec, s *Snapshot, places map[string]appsv1beta1.PodState) []s
 	return all
 }
 
-func labelsText(labels map[string]string) string {
-	var texts []string
-	for _, key := range slices.Sorted(maps.Keys(labels)) {
-		texts = append(texts, key+"="+labels[key])
-	}
-	return strings.Join(texts, ", ")
-}
+func labelsText(set labels.Set) string { return strings.ReplaceAll(set.String(), ",", ", ") }
 
 // Events tell of pods that begin to wait for their places, and of places that go.
 func Events(before, after *appsv1beta1.PersistentPodStateStatus) []planning.Event {
