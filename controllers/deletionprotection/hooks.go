@@ -17,6 +17,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	"github.com/kruise-operator/kruise-operator/internal/hooks"
 	"github.com/kruise-operator/kruise-operator/internal/kinds"
+	"github.com/kruise-operator/kruise-operator/internal/manifests"
 	"github.com/kruise-operator/kruise-operator/internal/platform/config"
 	"github.com/kruise-operator/kruise-operator/internal/platform/features"
 )
@@ -32,7 +33,7 @@ const policyName = "kruise-operator-deletion-protection"
 // policies refuse to delete labeled objects of native kinds and of the operator's enabled ones. The label is the
 // user's own request, so nothing is exempt.
 func policies(c *config.Config) ([]*hooks.Policy, error) {
-	objects, err := hooks.Decode(policyText)
+	objects, err := manifests.Decode([]byte(policyText))
 	if err != nil {
 		return nil, err
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/controllers/launchpriority/podlaunch"
 	"github.com/kruise-operator/kruise-operator/internal/engine/launch"
 	"github.com/kruise-operator/kruise-operator/internal/hooks"
+	"github.com/kruise-operator/kruise-operator/internal/manifests"
 	"github.com/kruise-operator/kruise-operator/internal/platform/config"
 	"github.com/kruise-operator/kruise-operator/internal/platform/features"
 )
@@ -50,7 +51,7 @@ func policies(*config.Config) ([]*hooks.Policy, error) { return Policies() }
 
 // Policies make the API server order pods' containers and refuse invalid priorities.
 func Policies() ([]*hooks.Policy, error) {
-	objects, err := hooks.Decode(policyText)
+	objects, err := manifests.Decode([]byte(policyText))
 	if err != nil {
 		return nil, err
 	}

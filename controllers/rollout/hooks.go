@@ -25,6 +25,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/rollable"
 	"github.com/kruise-operator/kruise-operator/internal/hooks"
 	"github.com/kruise-operator/kruise-operator/internal/kube/workload"
+	"github.com/kruise-operator/kruise-operator/internal/manifests"
 	"github.com/kruise-operator/kruise-operator/internal/platform/config"
 )
 
@@ -42,7 +43,7 @@ const (
 
 // Policies make the API server hold new templates by itself.
 func Policies(c *config.Config) ([]*hooks.Policy, error) {
-	objects, err := hooks.Decode(brake.Policy)
+	objects, err := manifests.Decode([]byte(brake.Policy))
 	if err != nil {
 		return nil, err
 	}
@@ -66,7 +67,7 @@ func Hook() *hooks.Hook {
 
 // conditions are those of the policy, and that there is something to hold. So a call that fails keeps nobody from anything else.
 func conditions() []admissionv1.MatchCondition {
-	objects, err := hooks.Decode(brake.Policy)
+	objects, err := manifests.Decode([]byte(brake.Policy))
 	if err != nil {
 		return nil // a test decodes it
 	}

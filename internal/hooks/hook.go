@@ -9,17 +9,12 @@ package hooks
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"io"
-	"strings"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -97,21 +92,6 @@ type Policy struct {
 	// Prove explains, by dry runs, doubts about the policy: it can be served without
 	// effect. live reads past the cache. Nil: a written policy is in force.
 	Prove func(ctx context.Context, live client.Reader, dryRun client.Client) error
-}
-
-// Decode returns the objects of a manifest, in its order.
-func Decode(manifest string) ([]*unstructured.Unstructured, error) {
-	var objects []*unstructured.Unstructured
-	decoder := yaml.NewYAMLOrJSONDecoder(strings.NewReader(manifest), 4096)
-	for {
-		object := &unstructured.Unstructured{}
-		if err := decoder.Decode(object); errors.Is(err, io.EOF) {
-			return objects, nil
-		} else if err != nil {
-			return nil, fmt.Errorf("decoding the manifest of a policy: %w", err)
-		}
-		objects = append(objects, object)
-	}
 }
 
 // mutates reports whether it changes objects. Not every API server serves these.

@@ -33,7 +33,11 @@ func Read(base string) ([]*unstructured.Unstructured, error) {
 	}
 	var all []*unstructured.Unstructured
 	for _, file := range kustomization.Resources {
-		objects, err := read(path.Join(base, file))
+		text, err := config.Files.ReadFile(path.Join(base, file))
+		if err != nil {
+			return nil, err
+		}
+		objects, err := Decode(text)
 		if err != nil {
 			return nil, fmt.Errorf("reading %s/%s: %w", base, file, err)
 		}
@@ -42,11 +46,8 @@ func Read(base string) ([]*unstructured.Unstructured, error) {
 	return all, nil
 }
 
-func read(file string) (objects []*unstructured.Unstructured, err error) {
-	text, err := config.Files.ReadFile(file)
-	if err != nil {
-		return nil, err
-	}
+// Decode returns the objects of a manifest, in its order.
+func Decode(text []byte) (objects []*unstructured.Unstructured, err error) {
 	decoder := utilyaml.NewYAMLToJSONDecoder(bytes.NewReader(text))
 	for {
 		object := &unstructured.Unstructured{}

@@ -32,7 +32,7 @@ import (
 
 	"github.com/kruise-operator/kruise-operator/controllers/rollout"
 	"github.com/kruise-operator/kruise-operator/internal/engine/brake"
-	"github.com/kruise-operator/kruise-operator/internal/hooks"
+	"github.com/kruise-operator/kruise-operator/internal/manifests"
 )
 
 // brakePolicy is the policy of the brake as an API server has compiled it.
@@ -44,7 +44,7 @@ type brakePolicy struct {
 
 func compileBrake(t *testing.T) brakePolicy {
 	t.Helper()
-	objects, err := hooks.Decode(brake.Policy)
+	objects, err := manifests.Decode([]byte(brake.Policy))
 	if err != nil {
 		t.Fatal(err)
 	}
