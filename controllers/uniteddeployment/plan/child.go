@@ -45,10 +45,8 @@ type Child struct {
 	noRoom bool
 	// MoveFields is a patch to take our applied fields from OpenKruise. Nil: it has none.
 	MoveFields []byte
-	// Tried: the plan's target was applied to its present generation, without a difference.
-	Tried bool
-	// InSync is the target it met at the last comparison, if neither spec has changed since. Nil:
-	// it has to be compared.
+	// InSync is the target it met at the last comparison or apply, if neither spec has changed
+	// since. Nil: it has to be compared.
 	InSync *united.Target
 }
 

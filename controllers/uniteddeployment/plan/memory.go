@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
 	"github.com/kruise-operator/kruise-operator/internal/engine/united"
@@ -17,38 +18,29 @@ import (
 // Without it the plan is the same, except for applies without a difference, and the status counts a
 // workload's pods as updated only after its report on its present spec.
 type Memory struct {
-	// tried are the generations of workloads after an apply without a difference.
-	tried map[types.UID]int64
-	// compared are the workloads in sync.
-	compared map[types.UID]compared
-	// alike are the generations of workloads with specs that differ in numbers alone.
-	alike map[types.UID]alike
-	// lacking are the silent workloads short of ready pods.
-	lacking map[types.UID]lacking
+	workloads map[types.UID]*known
 	// first counts the passes without time for all subsets.
 	first int
 }
 
-// lacking is how many pods of a workload are ready, and since when no further one has become so.
-type lacking struct {
-	ready int
-	since time.Time
-}
-
-// silence is for how long a silent workload may lack ready pods until its pods are read, and how
-// often they are.
-const silence = 30 * time.Second
-
-// alike are seen generations of a workload, from first to last, with specs that differ only in
-// sizes, partition and limit of updates. A status about any of them holds for the last one.
-type alike struct {
+// known is the memory of one workload.
+type known struct {
+	// first and last are the generations seen with specs that differ only in sizes, partition and
+	// limit of updates; spec stands for the rest. A status about any of them holds for the last one.
 	first, last int64
 	spec        uint64
+	// ready is how many pods of a silent workload are ready, since when no further one has become
+	// so. Zero: it lacks none.
+	ready int
+	since time.Time
+	// met is the wanted state that it met; nil: none.
+	met *met
 }
 
-// compared is a workload in sync, until its spec or the UnitedDeployment's changes. Rendering and
-// comparing hundreds of workloads is most of a pass's cost.
-type compared struct {
+// met is a workload in sync, or after an apply, until its spec or the UnitedDeployment's changes.
+// Rendering and comparing hundreds of workloads is most of a pass's cost, and the server may have
+// its own way to write a value.
+type met struct {
 	// target is its wanted state.
 	target united.Target
 	// spec is the generation of the UnitedDeployment, generation the workload's.
@@ -56,26 +48,34 @@ type compared struct {
 	labels, annotations map[string]string
 }
 
+// silence is for how long a silent workload may lack ready pods until its pods are read, and how
+// often they are.
+const silence = 30 * time.Second
+
 // NewMemory remembers nothing.
-func NewMemory() *Memory {
-	return &Memory{tried: map[types.UID]int64{}, compared: map[types.UID]compared{}, alike: map[types.UID]alike{}, lacking: map[types.UID]lacking{}}
+func NewMemory() *Memory { return &Memory{workloads: map[types.UID]*known{}} }
+
+func (m *Memory) of(c *Child) *known {
+	uid := c.Object.GetUID()
+	if m.workloads[uid] == nil {
+		m.workloads[uid] = &known{}
+	}
+	return m.workloads[uid]
 }
 
 // Look sees whether a silent workload has lacked ready pods for a while, and returns when to look
 // again. No event of a pod tells.
 func (m *Memory) Look(c *Child, now time.Time) time.Duration {
-	uid := c.Object.GetUID()
+	k := m.of(c)
 	if !c.Adapter.Silent || c.Terminating || c.Ready >= c.Size {
-		delete(m.lacking, uid)
+		k.since = time.Time{}
 		return 0
 	}
-	known, found := m.lacking[uid]
-	if !found || c.Ready > known.ready {
-		known.since = now
+	if k.since.IsZero() || c.Ready > k.ready {
+		k.since = now
 	}
-	known.ready = c.Ready
-	m.lacking[uid] = known
-	left := known.since.Add(silence).Sub(now)
+	k.ready = c.Ready
+	left := k.since.Add(silence).Sub(now)
 	if c.Lacks = left <= 0; c.Lacks {
 		return silence
 	}
@@ -88,31 +88,26 @@ func (m *Memory) Recall(spec int64, c *Child) {
 	if generation == 0 {
 		return
 	}
-	m.see(c)
-	tried, found := m.tried[c.Object.GetUID()]
-	c.Tried = found && tried == generation
-	known, found := m.compared[c.Object.GetUID()]
-	if found && known.spec == spec && known.generation == generation &&
-		maps.Equal(known.labels, c.Object.GetLabels()) && maps.Equal(known.annotations, c.Object.GetAnnotations()) {
-		c.InSync = &known.target
+	k := m.of(c)
+	k.see(c)
+	if is := k.met; is != nil && is.spec == spec && is.generation == generation &&
+		maps.Equal(is.labels, c.Object.GetLabels()) && maps.Equal(is.annotations, c.Object.GetAnnotations()) {
+		c.InSync = &is.target
 	}
 }
 
 // see remembers the spec of a workload, and counts its updated pods after a status about an earlier
 // spec with other numbers alone. An unseen generation could have had another template, with pods
 // updated to that.
-func (m *Memory) see(c *Child) {
-	uid, generation := c.Object.GetUID(), c.Object.GetGeneration()
-	known, found := m.alike[uid]
-	if !found || known.last != generation {
+func (k *known) see(c *Child) {
+	if generation := c.Object.GetGeneration(); k.last != generation {
 		spec := c.Adapter.Fingerprint(c.spec())
-		if !found || known.spec != spec || known.last+1 != generation {
-			known.first = generation
+		if k.spec != spec || k.last+1 != generation {
+			k.first = generation
 		}
-		known.last, known.spec = generation, spec
-		m.alike[uid] = known
+		k.last, k.spec = generation, spec
 	}
-	if about := int64(united.Number(c.Object.Object, "status", "observedGeneration")); !c.Observed && about >= known.first {
+	if about := int64(united.Number(c.Object.Object, "status", "observedGeneration")); !c.Observed && about >= k.first {
 		c.countUpdated()
 	}
 }
@@ -120,44 +115,33 @@ func (m *Memory) see(c *Child) {
 // First is the subset to begin with, as long as no pass had time for all of them.
 func (m *Memory) First() int { return m.first }
 
-// Note remembers a pass's findings about workloads. One with a difference after an apply is not
-// applied again in that generation: the server has its own way to write a value.
+// Note remembers a pass's findings about workloads. One that differs after an apply of the same
+// fields is not applied again.
 func (m *Memory) Note(spec int64, children []Child, todo Decision, outcome planning.Outcome) {
-	inSync := make(map[types.UID]compared, len(todo.InSync))
-	present := make(map[types.UID]int64, len(children))
+	undone, failed := sets.New[types.UID](), sets.New[planning.Slot]()
+	for _, i := range outcome.Left {
+		undone.Insert(todo.Actions[i].Object.GetUID())
+	}
+	for _, failure := range outcome.Failures {
+		if failure.Step == StepUpdateSubset {
+			failed.Insert(failure.Slot)
+		}
+	}
+	present := map[types.UID]*known{}
 	for i := range children {
 		c := &children[i]
-		uid := c.Object.GetUID()
-		present[uid] = c.Object.GetGeneration()
-		target, found := todo.InSync[uid]
+		k, uid := m.of(c), c.Object.GetUID()
+		present[uid] = k
+		target, found := todo.Targets[uid]
 		switch {
-		case !found:
-		case c.InSync != nil && *c.InSync == target:
-			inSync[uid] = m.compared[uid]
-		default:
-			inSync[uid] = compared{target: target, spec: spec, generation: present[uid], labels: c.Object.GetLabels(), annotations: c.Object.GetAnnotations()}
+		case !found, undone.Has(uid), failed.Has(planning.Slot(c.Subset)):
+			k.met = nil
+		case c.InSync == nil || *c.InSync != target:
+			k.met = &met{target: target, spec: spec, generation: c.Object.GetGeneration(), labels: c.Object.GetLabels(), annotations: c.Object.GetAnnotations()}
 		}
 	}
-	m.compared = inSync
-	gone := func(uid types.UID) bool { _, found := present[uid]; return !found }
-	maps.DeleteFunc(m.tried, func(uid types.UID, _ int64) bool { return gone(uid) })
-	maps.DeleteFunc(m.alike, func(uid types.UID, _ alike) bool { return gone(uid) })
-	maps.DeleteFunc(m.lacking, func(uid types.UID, _ lacking) bool { return gone(uid) })
-	failed := map[planning.Slot]bool{}
-	for _, failure := range outcome.Failures {
-		failed[failure.Slot] = true
-	}
-	left := make(map[int]bool, len(outcome.Left))
-	for _, i := range outcome.Left {
-		left[i] = true
-	}
-	if m.first++; len(left) == 0 {
+	m.workloads = present
+	if m.first++; len(outcome.Left) == 0 {
 		m.first = 0
-	}
-	for i := range todo.Actions {
-		a := &todo.Actions[i]
-		if a.Step == StepUpdateSubset && !left[i] && !failed[a.Slot] {
-			m.tried[a.Object.GetUID()] = present[a.Object.GetUID()]
-		}
 	}
 }

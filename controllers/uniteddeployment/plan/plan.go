@@ -5,8 +5,6 @@ package plan
 
 import (
 	"fmt"
-	"strconv"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -18,6 +16,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/internal/engine/conditions"
+	"github.com/kruise-operator/kruise-operator/internal/engine/ordinal"
 	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
 	"github.com/kruise-operator/kruise-operator/internal/engine/subset"
@@ -84,8 +83,9 @@ type Decision struct {
 	Shares subset.Shares
 	// Faults say, by the name of a subset, why its workload cannot be made or changed.
 	Faults map[string]string
-	// InSync are the met targets: nothing is to be applied to them.
-	InSync map[types.UID]united.Target
+	// Targets are the wanted states of workloads that have met them, or will as far as the server
+	// lets them.
+	Targets map[types.UID]united.Target
 
 	rooms      []room
 	partitions []int
@@ -107,7 +107,7 @@ type Decision struct {
 // unreadable spec leaves everything as it is.
 func Plan(spec *united.Spec, s Snapshot) Decision {
 	p := &planner{Spec: spec, s: &s, Decision: Decision{
-		Faults: map[string]string{}, InSync: map[types.UID]united.Target{}, kept: map[string]*Child{}, pods: map[string][]*Pod{},
+		Faults: map[string]string{}, Targets: map[types.UID]united.Target{}, kept: map[string]*Child{}, pods: map[string][]*Pod{},
 	}}
 	p.index()
 	unwanted := p.classify()
@@ -146,11 +146,11 @@ func (p *planner) index() {
 	ours := ownPods(p.s.Children)
 	for i := range p.s.Pods {
 		switch pod := &p.s.Pods[i]; {
-		case !ours(pod.Object):
-		case pod.Terminating:
-			p.going[pod.Subset]++
+		case !ours(pod.Pod):
+		case pod.DeletionTimestamp != nil:
+			p.going[pod.subset()]++
 		default:
-			p.pods[pod.Subset] = append(p.pods[pod.Subset], pod)
+			p.pods[pod.subset()] = append(p.pods[pod.subset()], pod)
 		}
 	}
 	if c, ok := conditions.Find(conditions.From(p.Set.Status.Conditions), appsv1beta1.UnitedDeploymentUpdated); ok {
@@ -222,7 +222,7 @@ func (p *planner) subset(i int) {
 		return
 	}
 	if child != nil && child.InSync != nil && *child.InSync == goal {
-		p.InSync[child.Object.GetUID()] = goal
+		p.Targets[child.Object.GetUID()] = goal
 		return
 	}
 	p.apply(sub, child, goal)
@@ -247,8 +247,10 @@ func (p *planner) apply(sub *united.Subset, child *Child, goal united.Target) {
 		Failure: planning.Event{Warning: true, Reason: "FailedCreateSubset", Message: fmt.Sprintf("Creating %s %s of subset %s", kind.Kind, name, sub.Name)},
 	}
 	if child != nil {
-		if united.InSync(child.Object, wanted) || child.Tried && united.SameApply(child.Object, wanted) {
-			p.InSync[child.Object.GetUID()] = goal
+		if united.SameApply(child.Object, wanted) {
+			p.Targets[child.Object.GetUID()] = goal
+		}
+		if united.InSync(child.Object, wanted) {
 			return
 		}
 		// With the UID, a later object of the name is left alone.
@@ -325,20 +327,19 @@ func (p *planner) unblock() {
 	}
 	for i := range p.s.Pods {
 		pod := &p.s.Pods[i]
-		child := p.kept[pod.Subset]
-		if child == nil || !mayBeStuck(child) || pod.Ready || pod.Terminating || !metav1.IsControlledBy(pod.Object, child.Object) {
+		child := p.kept[pod.subset()]
+		if child == nil || !mayBeStuck(child) || pod.Ready || pod.DeletionTimestamp != nil || !metav1.IsControlledBy(pod, child.Object) {
 			continue
 		}
-		dash := strings.LastIndex(pod.Object.Name, "-")
-		ordinal, err := strconv.Atoi(pod.Object.Name[dash+1:])
+		at, isOrdinal := ordinal.OfPod(child.Object.GetName(), pod.Name)
 		start := united.Number(child.Object.Object, "spec", "ordinals", "start")
 		update, _, _ := unstructured.NestedString(child.Object.Object, "status", "updateRevision")
-		if err != nil || update == "" || ordinal-start < child.Adapter.PartitionOf(child.Object) || pod.Object.Labels[shared.LabelControllerRevisionHash] == update {
+		if !isOrdinal || update == "" || at-start < child.Adapter.PartitionOf(child.Object) || pod.Labels[shared.LabelControllerRevisionHash] == update {
 			continue
 		}
 		p.Actions = append(p.Actions, planning.Action{
-			Verb: planning.VerbDelete, Step: StepDeletePod, Kind: corev1.SchemeGroupVersion.WithKind("Pod"), Object: pod.Object,
-			Slot: planning.Slot(pod.Subset), Reason: "BlocksUpdate", ExactVersion: true,
+			Verb: planning.VerbDelete, Step: StepDeletePod, Kind: corev1.SchemeGroupVersion.WithKind("Pod"), Object: pod.Pod,
+			Slot: planning.Slot(pod.subset()), Reason: "BlocksUpdate", ExactVersion: true,
 		})
 	}
 }

@@ -86,7 +86,9 @@ func TestPlan(t *testing.T) {
 					w.t.Fatal(err)
 				}
 			},
-			change: func(s *Snapshot) { s.Children[0].Tried = true },
+			change: func(s *Snapshot) {
+				s.Children[0].InSync = &united.Target{Name: "shop-a", Revision: s.Update.Name, Size: 2}
+			},
 		},
 		"a workload that OpenKruise made is applied": {
 			before: func(w *simulation) { w.children[0].SetAnnotations(nil) },
@@ -722,7 +724,6 @@ func TestWhatIsInSyncIsNotComparedAgain(t *testing.T) {
 			actions, _ := w.planned(func(s *Snapshot) {
 				for i := range s.Children {
 					w.memory.Recall(w.set.Generation, &s.Children[i])
-					s.Children[i].Tried = false
 				}
 			})
 			if got := strings.Join(actions, ", "); got != tc.want {
@@ -935,20 +936,24 @@ func TestSlowAppliesTakeTurns(t *testing.T) {
 func TestAnApplyWithoutEffectIsRememberedAlsoWhenOthersAreLeft(t *testing.T) {
 	w := newSimulation(t)
 	w.rest()
-	w.change(`template: {cloneSetTemplate: {spec: {template: {spec: {containers: [{name: main, image: "shop:2"}]}}}}}`)
+	for _, child := range w.children {
+		if err := unstructured.SetNestedField(child.Object, int64(9), "spec", "replicas"); err != nil {
+			t.Fatal(err)
+		}
+	}
 	s := w.snapshot(united.Parse(w.set))
 	d := Plan(united.Parse(w.set), s)
 	if len(d.Actions) != 3 {
 		t.Fatalf("the plan is %+v", d.Actions)
 	}
 	w.memory.Note(w.set.Generation, s.Children, d, planning.Outcome{Left: []int{1, 2}})
-	var tried []string
+	var remembered []string
 	for i := range s.Children {
-		if w.memory.Recall(w.set.Generation, &s.Children[i]); s.Children[i].Tried {
-			tried = append(tried, s.Children[i].Subset)
+		if w.memory.Recall(w.set.Generation, &s.Children[i]); s.Children[i].InSync != nil {
+			remembered = append(remembered, s.Children[i].Subset)
 		}
 	}
-	if got := strings.Join(tried, " "); got != "a" {
-		t.Errorf("%q were tried, want a", got)
+	if got := strings.Join(remembered, " "); got != "a" {
+		t.Errorf("%q are remembered, want a", got)
 	}
 }

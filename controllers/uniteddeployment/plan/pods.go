@@ -20,40 +20,25 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/united"
 )
 
-// Pod is a pod of a subset, as it was observed.
+// Pod is a pod of a subset, as it was observed. Read-only.
 type Pod struct {
-	// Object is the pod. Read-only.
-	Object *corev1.Pod
-	// Subset is the name of its subset, Revision its UnitedDeployment's.
-	Subset, Revision string
+	*corev1.Pod
 	// Unscheduled: it cannot be scheduled.
 	Unscheduled bool
-	// Ready: it is ready, and since when.
-	Ready      bool
-	ReadySince time.Time
-	// Terminating pods have a deletion timestamp. Such a pod counts for nothing but its place.
-	Terminating bool
-	// Reserved is the value of the label about replacements in other subsets.
-	Reserved string
+	Ready       bool
 }
+
+// subset is the name of its subset.
+func (p *Pod) subset() string { return p.Labels[shared.LabelSubsetName] }
 
 // Pods are the read pods, without finished ones.
 func Pods(read []corev1.Pod) []Pod {
 	var all []Pod
 	for i := range read {
-		pod := &read[i]
-		if podstate.Finished(pod) {
-			continue
+		if pod := &read[i]; !podstate.Finished(pod) {
+			unscheduled := pod.Status.Phase == corev1.PodPending && podstate.Unschedulable(pod)
+			all = append(all, Pod{Pod: pod, Unscheduled: unscheduled, Ready: podstate.RunningAndReady(pod)})
 		}
-		observed := Pod{
-			Object: pod, Subset: pod.Labels[shared.LabelSubsetName], Revision: pod.Labels[shared.LabelUnitedDeploymentRevision],
-			Reserved: pod.Labels[shared.LabelReservedPod], Terminating: pod.DeletionTimestamp != nil,
-			Unscheduled: pod.Status.Phase == corev1.PodPending && podstate.Unschedulable(pod), Ready: podstate.RunningAndReady(pod),
-		}
-		if observed.Ready {
-			observed.ReadySince = podstate.Condition(pod, corev1.PodReady).LastTransitionTime.Time
-		}
-		all = append(all, observed)
 	}
 	return all
 }
@@ -95,11 +80,11 @@ func (r *report) troubleOf(child *Child) (trouble string, noRoom bool) {
 		if pod.Ready {
 			continue
 		}
-		t := podstate.TroubleOf(pod.Object, never, r.s.Now)
+		t := podstate.TroubleOf(pod.Pod, never, r.s.Now)
 		if !t.Lasting || len(names) > 0 && t.Message != first.Message {
 			continue
 		}
-		first, names = t, append(names, pod.Object.Name)
+		first, names = t, append(names, pod.Name)
 	}
 	if len(names) == 0 {
 		return "", false

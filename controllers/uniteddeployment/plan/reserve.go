@@ -13,6 +13,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
+	"github.com/kruise-operator/kruise-operator/internal/engine/podstate"
 )
 
 // Values of the label of reserved pods.
@@ -46,7 +47,7 @@ func (p *planner) reserve(name string, child *Child) room {
 				r.unable++
 			}
 		}
-		if pod.Reserved != value {
+		if pod.Labels[shared.LabelReservedPod] != value {
 			p.labels = append(p.labels, p.label(pod, value))
 		}
 	}
@@ -114,21 +115,25 @@ func (p *planner) update(child *Child) (goesOn, rests bool) {
 //  4. an unready one at another revision does when the update has gone on for too long. While it
 //     rests the pod waits for nothing, and may just have been restarted.
 func (p *planner) isReserved(pod *Pod, full, goesOn, rests bool) bool {
-	updated := p.s.isUpdated(pod.Revision)
-	if pod.Reserved == reservedPod || pod.Reserved == "" && full {
+	updated, reserved := p.isUpdated(pod), pod.Labels[shared.LabelReservedPod]
+	if reserved == reservedPod || reserved == "" && full {
 		if !pod.Ready || !updated && !rests {
 			return true
 		}
-		left := pod.ReadySince.Add(p.Unschedulable).Sub(p.s.Now)
+		left := podstate.Condition(pod.Pod, corev1.PodReady).LastTransitionTime.Add(p.Unschedulable).Sub(p.s.Now)
 		p.Recheck(left)
 		return left > 0
 	}
 	return p.timedOut(pod) || p.stuck(pod, goesOn)
 }
 
+func (p *planner) isUpdated(pod *Pod) bool {
+	return p.s.isUpdated(pod.Labels[shared.LabelUnitedDeploymentRevision])
+}
+
 // stuck: a pod at another revision is not ready although the update has gone on for so long.
 func (p *planner) stuck(pod *Pod, goesOn bool) bool {
-	if p.s.isUpdated(pod.Revision) || pod.Ready || !goesOn || !p.updating {
+	if p.isUpdated(pod) || pod.Ready || !goesOn || !p.updating {
 		return false
 	}
 	left := p.since.Add(p.Critical).Sub(p.s.Now)
@@ -139,9 +144,9 @@ func (p *planner) stuck(pod *Pod, goesOn bool) bool {
 // label labels a pod with replacements in other subsets, or removes the label.
 func (p *planner) label(pod *Pod, value string) planning.Action {
 	// Texts can always be rendered.
-	body, _ := json.Marshal(map[string]any{"metadata": map[string]any{"uid": pod.Object.UID, "labels": map[string]string{shared.LabelReservedPod: value}}})
+	body, _ := json.Marshal(map[string]any{"metadata": map[string]any{"uid": pod.UID, "labels": map[string]string{shared.LabelReservedPod: value}}})
 	return planning.Action{
-		Verb: planning.VerbPatch, Step: StepLabelPod, Kind: corev1.SchemeGroupVersion.WithKind("Pod"), Object: pod.Object,
-		Slot: planning.Slot(pod.Subset), Reason: "Reserved", Change: planning.RawPatch{Type: types.MergePatchType, Body: body},
+		Verb: planning.VerbPatch, Step: StepLabelPod, Kind: corev1.SchemeGroupVersion.WithKind("Pod"), Object: pod.Pod,
+		Slot: planning.Slot(pod.subset()), Reason: "Reserved", Change: planning.RawPatch{Type: types.MergePatchType, Body: body},
 	}
 }

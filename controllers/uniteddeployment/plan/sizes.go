@@ -91,7 +91,7 @@ func (p *planner) timedOut(pod *Pod) bool {
 	if !pod.Unscheduled {
 		return false
 	}
-	left := pod.Object.CreationTimestamp.Add(p.Critical).Sub(p.s.Now)
+	left := pod.CreationTimestamp.Add(p.Critical).Sub(p.s.Now)
 	p.Recheck(left)
 	return left <= 0
 }

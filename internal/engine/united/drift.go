@@ -7,6 +7,7 @@ import (
 	"reflect"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	"github.com/kruise-operator/kruise-operator/internal/quantity"
@@ -26,12 +27,7 @@ func SameApply(have, wanted *unstructured.Unstructured) bool {
 
 // hasAll: labels or annotations have all wanted values. The server keeps these, empty ones, too.
 func hasAll(have, wanted map[string]string) bool {
-	for key, value := range wanted {
-		if text, has := have[key]; !has || text != value {
-			return false
-		}
-	}
-	return true
+	return labels.SelectorFromSet(wanted).Matches(labels.Set(have))
 }
 
 // contains: the server's object has all wanted values. The server writes quantities in their

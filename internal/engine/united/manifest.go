@@ -45,22 +45,15 @@ type Target struct {
 // Manifest is the workload of a subset for an apply: only the UnitedDeployment's own fields.
 func (s *Spec) Manifest(sub *Subset, t Target) (*unstructured.Unstructured, error) {
 	spec := runtime.DeepCopyJSON(s.Template)
-	selector, err := s.selectorOf(sub)
-	if err != nil {
-		return nil, err
-	}
 	delete(spec, "replicas")
-	spec["selector"] = selector
+	spec["selector"] = s.selectorOf(sub)
 	original, _ := spec["template"].(map[string]any)
 	template, err := s.podTemplate(original, sub, RevisionLabel(t.Revision))
 	if err != nil {
 		return nil, err
 	}
 	spec["template"] = template
-	adopted, err := adoptedAs(t.Live, spec)
-	if err != nil {
-		return nil, err
-	}
+	adopted := adoptedAs(t.Live, spec)
 	if adopted != "" {
 		have, _, _ := unstructured.NestedMap(t.Live.Object, "spec")
 		spec, _ = withListsOf(have, spec).(map[string]any)
@@ -84,11 +77,7 @@ func (s *Spec) Manifest(sub *Subset, t Target) (*unstructured.Unstructured, erro
 	}
 	object.SetAnnotations(annotations)
 
-	hash, err := hashOf(object)
-	if err != nil {
-		return nil, err
-	}
-	annotations[shared.AnnotationAppliedHash] = hash
+	annotations[shared.AnnotationAppliedHash] = hashOf(object.Object)
 	if t.Live != nil && t.Live.GetAnnotations()[shared.AnnotationAppliedHash] == "" {
 		annotations[shared.AnnotationAppliedHash] = shared.Adopting
 	}
@@ -118,19 +107,15 @@ func (s *Spec) setNumbers(spec map[string]any, t Target) error {
 
 // adoptedAs stands for the spec at the adoption of OpenKruise's workload, as long as it is the
 // same; empty otherwise. Replicas and partition are set later.
-func adoptedAs(live *unstructured.Unstructured, spec map[string]any) (string, error) {
+func adoptedAs(live *unstructured.Unstructured, spec map[string]any) string {
 	if live == nil {
-		return "", nil
+		return ""
 	}
-	hash, err := hashOf(&unstructured.Unstructured{Object: spec})
-	if err != nil {
-		return "", err
-	}
-	annotations := live.GetAnnotations()
+	hash, annotations := hashOf(spec), live.GetAnnotations()
 	if annotations[shared.AnnotationAppliedHash] == "" || annotations[shared.AnnotationAdopted] == hash {
-		return hash, nil
+		return hash
 	}
-	return "", nil
+	return ""
 }
 
 // withListsOf is the wanted object, with present lists where these hold all wanted items. Without
@@ -154,21 +139,18 @@ func withListsOf(have, wanted any) any {
 }
 
 // hashOf stands for an apply: another one may lack a field, with no other sign of it.
-func hashOf(object *unstructured.Unstructured) (string, error) {
-	text, err := json.Marshal(object.Object)
-	if err != nil {
-		return "", fmt.Errorf("encoding the workload: %w", err)
-	}
+func hashOf(object map[string]any) string {
+	text, _ := json.Marshal(object) // JSON that was read can be encoded.
 	sum := fnv.New64a()
 	_, _ = sum.Write(text) // Writing to a hash never fails.
-	return strconv.FormatUint(sum.Sum64(), 16), nil
+	return strconv.FormatUint(sum.Sum64(), 16)
 }
 
 // selectorOf is the selector of a subset: the UnitedDeployment's, and the subset's label.
-func (s *Spec) selectorOf(sub *Subset) (map[string]any, error) {
+func (s *Spec) selectorOf(sub *Subset) map[string]any {
 	selector := s.Set.Spec.Selector.DeepCopy()
 	lazy.Put(&selector.MatchLabels, shared.LabelSubsetName, sub.Name)
-	return runtime.DefaultUnstructuredConverter.ToUnstructured(selector)
+	return untyped(selector)
 }
 
 // errNotSelected: a workload would not select its own pods.
@@ -216,10 +198,6 @@ func addRequirements(template map[string]any, requirements []corev1.NodeSelector
 	if len(requirements) == 0 {
 		return nil
 	}
-	added, err := untyped(requirements)
-	if err != nil {
-		return err
-	}
 	path := []string{"spec", "affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution", "nodeSelectorTerms"}
 	terms, _, err := unstructured.NestedSlice(template, path...)
 	if err != nil {
@@ -234,7 +212,7 @@ func addRequirements(template map[string]any, requirements []corev1.NodeSelector
 			return errors.New("a term of the node affinity of the pod template is not an object")
 		}
 		present, _ := term["matchExpressions"].([]any)
-		term["matchExpressions"] = slices.Concat(present, added)
+		term["matchExpressions"] = slices.Concat(present, allUntyped(requirements))
 	}
 	return unstructured.SetNestedSlice(template, terms, path...)
 }
@@ -243,28 +221,25 @@ func addTolerations(template map[string]any, tolerations []corev1.Toleration) er
 	if len(tolerations) == 0 {
 		return nil
 	}
-	added, err := untyped(tolerations)
-	if err != nil {
-		return err
-	}
 	present, _, err := unstructured.NestedSlice(template, "spec", "tolerations")
 	if err != nil {
 		return fmt.Errorf("the tolerations of the pod template: %w", err)
 	}
-	return unstructured.SetNestedSlice(template, slices.Concat(present, added), "spec", "tolerations")
+	return unstructured.SetNestedSlice(template, slices.Concat(present, allUntyped(tolerations)), "spec", "tolerations")
 }
 
-// untyped is a list as JSON has it.
-func untyped[T any](list []T) ([]any, error) {
+// untyped is a value as JSON has it.
+func untyped[T any](value *T) map[string]any {
+	object, _ := runtime.DefaultUnstructuredConverter.ToUnstructured(value) // API types can be encoded.
+	return object
+}
+
+func allUntyped[T any](list []T) []any {
 	all := make([]any, len(list))
 	for i := range list {
-		object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&list[i])
-		if err != nil {
-			return nil, fmt.Errorf("encoding %T: %w", list[i], err)
-		}
-		all[i] = object
+		all[i] = untyped(&list[i])
 	}
-	return all, nil
+	return all
 }
 
 // longestName is how long the name of a workload may be: the pods of a StatefulSet carry it, with a hash, as the value of a label.

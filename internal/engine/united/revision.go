@@ -68,10 +68,7 @@ func encode(t *appsv1beta1.SubsetTemplate) ([]byte, error) {
 		}
 		dropNulls(known)
 		delete(known, "replicas")
-		metadata, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&template.Metadata)
-		if err != nil {
-			return nil, fmt.Errorf("encoding spec.template.%s.metadata: %w", a.Field, err)
-		}
+		metadata := untyped(&template.Metadata)
 		metadata["creationTimestamp"] = nil
 		if pod, ok := known["template"].(map[string]any); ok {
 			inner, ok := pod["metadata"].(map[string]any)
