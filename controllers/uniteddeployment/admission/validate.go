@@ -194,7 +194,7 @@ func ValidateSum(set, old *appsv1beta1.UnitedDeployment) field.ErrorList {
 
 // sumFaults returns the faults of the sum of fixed sizes.
 func sumFaults(set *appsv1beta1.UnitedDeployment) field.ErrorList {
-	sum, open := sumOf(set)
+	sum, open := sumOf(set, fixedSize)
 	replicas := int(ptr.Deref(set.Spec.Replicas, 1))
 	path := field.NewPath("spec", "topology", "subsets")
 	switch {
@@ -216,11 +216,13 @@ func sameSizes(a, b *appsv1beta1.UnitedDeployment) bool {
 	})
 }
 
-// sumOf adds up fixed sizes; open: a subset has none, and takes the rest.
-func sumOf(set *appsv1beta1.UnitedDeployment) (sum int, open bool) {
+func fixedSize(sub *appsv1beta1.Subset) *intstr.IntOrString { return sub.Replicas }
+
+// sumOf adds up sizes of one sort; open: a subset has none.
+func sumOf(set *appsv1beta1.UnitedDeployment, sizeOf func(*appsv1beta1.Subset) *intstr.IntOrString) (sum int, open bool) {
 	open = len(set.Spec.Topology.Subsets) == 0
 	for i := range set.Spec.Topology.Subsets {
-		value := set.Spec.Topology.Subsets[i].Replicas
+		value := sizeOf(&set.Spec.Topology.Subsets[i])
 		if value == nil {
 			open = true
 			continue

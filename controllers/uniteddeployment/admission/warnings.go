@@ -7,11 +7,11 @@ import (
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/utils/ptr"
 
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
-	"github.com/kruise-operator/kruise-operator/internal/engine/subset"
 	"github.com/kruise-operator/kruise-operator/internal/engine/united"
 )
 
@@ -20,20 +20,12 @@ func Warnings(set, old *appsv1beta1.UnitedDeployment) []string {
 	spec := &set.Spec
 	replicas := int(ptr.Deref(spec.Replicas, 1))
 	var warnings []string
-	least := 0
-	for i := range spec.Topology.Subsets {
-		if value := spec.Topology.Subsets[i].MinReplicas; value != nil {
-			if size, err := subset.Parse(*value); err == nil {
-				least += size.Of(replicas)
-			}
-		}
-	}
-	if least > replicas {
+	if least, _ := sumOf(set, func(sub *appsv1beta1.Subset) *intstr.IntOrString { return sub.MinReplicas }); least > replicas {
 		warnings = append(warnings, fmt.Sprintf(
 			"spec.topology.subsets: minReplicas add up to %d, which is more than spec.replicas (%d): subsets that are earlier in the list get theirs first", least, replicas))
 	}
 	if fixed, _ := sized(set); fixed {
-		if sum, open := sumOf(set); sum > replicas || !open && sum < replicas {
+		if sum, open := sumOf(set, fixedSize); sum > replicas || !open && sum < replicas {
 			warnings = append(warnings, fmt.Sprintf(
 				"spec.topology.subsets: replicas add up to %d, and spec.replicas is %d: they are cut or filled up in the order of the list", sum, replicas))
 		}
