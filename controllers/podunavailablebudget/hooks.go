@@ -62,9 +62,7 @@ type registration struct {
 
 func newRegistration(r *Reconciler, c *config.Config) *registration {
 	account := cmp.Or(c.ServiceAccount, c.Namespace+"/kruise-operator-manager")
-	g := &registration{r: r, user: "system:serviceaccount:" + strings.Replace(account, "/", ":", 1)}
-	g.own = r.Hooks.Owner(Name, nil)
-	return g
+	return &registration{r: r, own: r.Hooks.Owner(Name, nil), user: "system:serviceaccount:" + strings.Replace(account, "/", ":", 1)}
 }
 
 // refresh wants the hooks that the budgets need. It forgets budgets that are gone.
@@ -84,14 +82,12 @@ func (g *registration) refresh(ctx context.Context) error {
 		covered[wayOf(b)+client.ObjectKeyFromObject(b).String()] = true
 	}
 	g.mutex.Lock()
-	same := g.version == version
-	if g.version, g.covered = version, covered; !same {
+	if g.version != version {
 		g.since = time.Time{}
 	}
+	g.version, g.covered = version, covered
 	g.mutex.Unlock()
-	if !same || version == "" {
-		g.own.Want(wanted...)
-	}
+	g.own.Want(wanted...)
 	return nil
 }
 
@@ -174,7 +170,7 @@ const (
 )
 
 func wayOf(b *disruption.Budget) string {
-	if b.IgnoresFailure() {
+	if b.FailurePolicy() != "" {
 		return ignoring
 	}
 	return failing

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -72,7 +73,7 @@ func (r *Reconciler) observe(ctx context.Context, pass *workload.Pass, b *disrup
 	if err := r.readPods(ctx, b, of.selector, &s); err != nil {
 		return s, err
 	}
-	if _, _, byTarget := b.Target(); !byTarget && !b.OwnTotal() {
+	if _, _, byTarget := b.Target(); !byTarget && b.Total == nil {
 		if s.Total, err = r.sum(ctx, pass, b, s.Pods); err != nil {
 			s.Unknown = err.Error()
 			pass.LookAgain(poll)
@@ -85,7 +86,7 @@ func (r *Reconciler) observe(ctx context.Context, pass *workload.Pass, b *disrup
 func (r *Reconciler) target(ctx context.Context, pass *workload.Pass, b *disruption.Budget) (scale, error) {
 	kind, name, byTarget := b.Target()
 	if !byTarget {
-		return scale{selector: b.Selector()}, nil
+		return scale{selector: b.Selector}, nil
 	}
 	of, err := r.scaleOf(ctx, pass, kind, types.NamespacedName{Namespace: b.Namespace, Name: name})
 	switch {
@@ -154,7 +155,7 @@ func (r *Reconciler) sum(ctx context.Context, pass *workload.Pass, b *disruption
 
 // scaleOf is the scale of a workload: of ours and of watched ones as the cache has them, else the server is asked.
 func (r *Reconciler) scaleOf(ctx context.Context, pass *workload.Pass, kind schema.GroupKind, name types.NamespacedName) (scale, error) {
-	isWatched := watched(kind)
+	isWatched := slices.Contains(watched(), kind)
 	if !isWatched {
 		pass.LookAgain(poll)
 	}

@@ -43,7 +43,7 @@ func (r *Reconciler) budgetsOf(ctx context.Context, object client.Object) []type
 func (r *Reconciler) workloadChanged(ctx context.Context, object client.Object) []types.NamespacedName {
 	return r.named(ctx, object.GetNamespace(), func(b *disruption.Budget) bool {
 		_, name, byTarget := b.Target()
-		return byTarget && name == object.GetName() || !byTarget && !b.OwnTotal()
+		return byTarget && name == object.GetName() || !byTarget && b.Total == nil
 	})
 }
 
@@ -61,31 +61,25 @@ func (r *Reconciler) named(ctx context.Context, namespace string, concerned func
 	return names
 }
 
-// watched is true for the kinds of workloads whose changes trigger passes.
-func watched(kind schema.GroupKind) bool {
-	switch kind.Group {
-	case "apps":
-		return kind.Kind == "Deployment" || kind.Kind == "StatefulSet"
-	case "apps.kruise.io":
-		return kind.Kind == "CloneSet" || kind.Kind == "StatefulSet"
+// watched are the kinds of workloads whose changes trigger passes.
+func watched() []schema.GroupKind {
+	return []schema.GroupKind{
+		{Group: "apps", Kind: "Deployment"}, {Group: "apps", Kind: "StatefulSet"},
+		{Group: "apps.kruise.io", Kind: "CloneSet"}, {Group: "apps.kruise.io", Kind: "StatefulSet"},
 	}
-	return false
 }
 
 // watchWorkloads watches workloads from the first budget on.
 func (r *Reconciler) watchWorkloads(ctx context.Context) error {
-	for _, kind := range []string{"Deployment", "StatefulSet"} {
-		object := workload.Metadata(schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: kind})
-		if err := r.WatchLateGathering(ctx, object, r.workloadChanged, gather); err != nil {
-			return err
+	for _, kind := range watched() {
+		var err error
+		switch {
+		case kind.Group == "apps":
+			err = r.WatchLateGathering(ctx, workload.Metadata(kind.WithVersion("v1")), r.workloadChanged, gather)
+		case r.enabled(kind.Kind):
+			err = r.WatchLateSpecs(ctx, workload.Object(kind.WithVersion("v1beta1")), r.workloadChanged)
 		}
-	}
-	for _, kind := range []string{"CloneSet", "StatefulSet"} {
-		if !r.enabled(kind) {
-			continue
-		}
-		object := workload.Object(schema.GroupVersionKind{Group: "apps.kruise.io", Version: "v1beta1", Kind: kind})
-		if err := r.WatchLateSpecs(ctx, object, r.workloadChanged); err != nil {
+		if err != nil {
 			return err
 		}
 	}

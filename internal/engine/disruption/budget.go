@@ -30,30 +30,30 @@ type Gates struct{ Delete, Update, Resize bool }
 // Budget is a parsed budget. It is read-only.
 type Budget struct {
 	*v1beta1.PodUnavailableBudget
-	// selector selects the pods, else target does.
-	selector labels.Selector
+	// Selector selects the pods; nil: the target does.
+	Selector labels.Selector
 	target   schema.GroupKind
 	ignored  labels.Selector
 	// operations are the protected ones.
 	operations []v1beta1.PubOperation
-	// total replaces the workloads' replicas; nil: it does not.
-	total *int32
+	// Total replaces the workloads' replicas; nil: it does not.
+	Total *int32
 	// Invalid is a fault of the spec: nothing is protected.
 	Invalid error
 }
 
 // Parse reads a stored budget. What OpenKruise let in and cannot be read counts as absent, or makes the budget invalid.
 func Parse(stored *v1beta1.PodUnavailableBudget) *Budget {
-	b := &Budget{PodUnavailableBudget: stored, selector: labels.Nothing(), ignored: labels.Nothing()}
+	b := &Budget{PodUnavailableBudget: stored, Selector: labels.Nothing(), ignored: labels.Nothing()}
 	spec := &stored.Spec
 	var err error
 	switch {
 	case spec.TargetReference != nil:
 		version, wrong := schema.ParseGroupVersion(spec.TargetReference.APIVersion)
 		b.target, err = schema.GroupKind{Group: version.Group, Kind: spec.TargetReference.Kind}, wrong
-		b.selector = nil
+		b.Selector = nil
 	case spec.Selector != nil:
-		if b.selector, err = metav1.LabelSelectorAsSelector(spec.Selector); err == nil && b.selector.Empty() {
+		if b.Selector, err = metav1.LabelSelectorAsSelector(spec.Selector); err == nil && b.Selector.Empty() {
 			err = fmt.Errorf("spec.selector is empty")
 		}
 	default:
@@ -63,9 +63,9 @@ func Parse(stored *v1beta1.PodUnavailableBudget) *Budget {
 		b.ignored, err = metav1.LabelSelectorAsSelector(spec.IgnoredPodSelector)
 	}
 	if err != nil {
-		b.Invalid, b.selector, b.ignored = err, labels.Nothing(), labels.Nothing()
+		b.Invalid, b.Selector, b.ignored = err, labels.Nothing(), labels.Nothing()
 	}
-	b.operations, b.total = operationsOf(stored), totalOf(stored)
+	b.operations, b.Total = operationsOf(stored), totalOf(stored)
 	return b
 }
 
@@ -93,17 +93,11 @@ func totalOf(b *v1beta1.PodUnavailableBudget) *int32 {
 
 // Target is the kind and name of the protected workload; false: the pods are selected by labels.
 func (b *Budget) Target() (schema.GroupKind, string, bool) {
-	if b.selector != nil {
+	if b.Selector != nil {
 		return schema.GroupKind{}, "", false
 	}
 	return b.target, b.Spec.TargetReference.Name, true
 }
-
-// Selector selects the pods; nil: the target's do.
-func (b *Budget) Selector() labels.Selector { return b.selector }
-
-// OwnTotal is true if the budget says how many pods there should be.
-func (b *Budget) OwnTotal() bool { return b.total != nil }
 
 // FailurePolicy is the user's choice for the pods while nobody can check: Ignore, or empty to deny.
 func (b *Budget) FailurePolicy() string {
@@ -113,23 +107,20 @@ func (b *Budget) FailurePolicy() string {
 	return ""
 }
 
-// IgnoresFailure is true if pods go unprotected while nobody can check.
-func (b *Budget) IgnoresFailure() bool { return b.FailurePolicy() != "" }
-
 // Covers is true if the budget is about the pod: its labels, or its workload, match.
 func (b *Budget) Covers(pod *corev1.Pod) bool {
 	if b.Namespace != pod.Namespace {
 		return false
 	}
-	if b.selector != nil {
-		return b.selector.Matches(labels.Set(pod.Labels))
+	if b.Selector != nil {
+		return b.Selector.Matches(labels.Set(pod.Labels))
 	}
 	owner := metav1.GetControllerOfNoCopy(pod)
 	if owner == nil {
 		return false
 	}
-	if kind, name := kindOf(owner), owner.Name; kind == b.target {
-		return name == b.Spec.TargetReference.Name
+	if kindOf(owner) == b.target {
+		return owner.Name == b.Spec.TargetReference.Name
 	}
 	kind, name := Workload(pod, owner)
 	return kind == b.target && name == b.Spec.TargetReference.Name

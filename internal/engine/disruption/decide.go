@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/utils/ptr"
 
 	"github.com/kruise-operator/kruise-operator/api/policy/v1beta1"
 	"github.com/kruise-operator/kruise-operator/internal/engine/budget"
@@ -154,9 +155,7 @@ type Counted struct {
 // Count counts a budget anew. Records of pods that are gone end, as those do that are overdue.
 func Count(b *Budget, s Observed) Counted {
 	c := Counted{Status: *b.Status.DeepCopy()}
-	if b.total != nil {
-		s.Total = *b.total
-	}
+	s.Total = ptr.Deref(b.Total, s.Total)
 	if s.Gone {
 		s.Pods, s.Total = nil, 0
 	}

@@ -5,7 +5,6 @@ package disruption
 
 import (
 	"encoding/json"
-	"maps"
 	"strconv"
 	"strings"
 	"time"
@@ -59,9 +58,12 @@ func sidecarsUpdating(pod *corev1.Pod, now time.Time) bool {
 	return false
 }
 
-func unavailable(labels map[string]string) bool {
-	for key := range labels {
-		if strings.HasPrefix(key, v1beta1.LabelUnavailablePrefix) {
+func unavailable(labels map[string]string) bool { return marks(nil, labels) }
+
+// marks is true if labels that say unavailable are added.
+func marks(before, after map[string]string) bool {
+	for key := range after {
+		if _, had := before[key]; !had && strings.HasPrefix(key, v1beta1.LabelUnavailablePrefix) {
 			return true
 		}
 	}
@@ -85,20 +87,15 @@ func Bypasses(pod *corev1.Pod) bool {
 
 // UpdateOf is the operation behind a change of a pod; empty: none that a budget is about.
 func UpdateOf(before, after *corev1.Pod) v1beta1.PubOperation {
-	added := unavailable(added(before.Labels, after.Labels))
 	switch {
-	case !added && equality.Semantic.DeepEqual(before.Spec, after.Spec):
+	case marks(before.Labels, after.Labels):
+		return v1beta1.PubUpdateOperation
+	case equality.Semantic.DeepEqual(before.Spec, after.Spec):
 		return ""
-	case !added && resizes(before, after):
+	case resizes(before, after):
 		return v1beta1.PubResizeOperation
 	}
 	return v1beta1.PubUpdateOperation
-}
-
-func added(before, after map[string]string) map[string]string {
-	labels := maps.Clone(after)
-	maps.DeleteFunc(labels, func(key, _ string) bool { _, had := before[key]; return had })
-	return labels
 }
 
 // resizes is true if only CPU and memory change, and no container restarts for it.
@@ -163,7 +160,7 @@ func OperationOf(a *planning.Action) v1beta1.PubOperation {
 // editing is the operation of an edit: it takes the pod out of service, or changes its containers.
 func editing(pod *corev1.Pod, e edit.Edit) v1beta1.PubOperation {
 	switch {
-	case len(e.Images) > 0 || unavailable(given(e.Labels)), takesOut(e):
+	case len(e.Images) > 0, takesOut(e):
 		return v1beta1.PubUpdateOperation
 	case len(e.Resources) > 0:
 		for i := range pod.Spec.Containers {
@@ -178,6 +175,11 @@ func editing(pod *corev1.Pod, e edit.Edit) v1beta1.PubOperation {
 }
 
 func takesOut(e edit.Edit) bool {
+	for key, value := range e.Labels {
+		if value != nil && strings.HasPrefix(key, v1beta1.LabelUnavailablePrefix) {
+			return true
+		}
+	}
 	for i := range e.Conditions {
 		if c := &e.Conditions[i]; c.Status == corev1.ConditionFalse &&
 			(c.Type == corev1.PodReady || c.Type == shared.GateInPlaceUpdateReady || c.Type == shared.GateKruisePodReady) {
@@ -185,14 +187,4 @@ func takesOut(e edit.Edit) bool {
 		}
 	}
 	return false
-}
-
-func given(labels map[string]*string) map[string]string {
-	set := map[string]string{}
-	for key, value := range labels {
-		if value != nil {
-			set[key] = *value
-		}
-	}
-	return set
 }

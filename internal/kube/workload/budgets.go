@@ -154,7 +154,7 @@ func (b *Base) ask(ctx context.Context, need *asked) (denied []int, why string) 
 	}
 	answers, err := b.Budgets.Ledger.Ask(ctx, client.ObjectKeyFromObject(need.budget), false, asks...)
 	if err != nil {
-		if need.budget.IgnoresFailure() {
+		if need.budget.FailurePolicy() != "" {
 			return denied, why
 		}
 		return append(denied, at...), "PodUnavailableBudget " + need.budget.Name + " cannot be asked now"
