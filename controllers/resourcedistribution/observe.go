@@ -54,7 +54,7 @@ func (r *Reconciler) readNamespaces(ctx context.Context, s *plan.Snapshot) error
 // readCopies reads the watched copies: of these the cache has the metadata, and never the data.
 func (r *Reconciler) readCopies(ctx context.Context, spec *plan.Spec, s *plan.Snapshot) error {
 	object := workload.Metadata(spec.Kind)
-	err := r.WatchLate(ctx, object, r.byCopy, cache.IndexByController)
+	err := r.WatchLate(ctx, object, r.Controller, cache.IndexByController)
 	if errors.Is(err, workload.ErrDenied) {
 		err = fmt.Errorf("bind the ClusterRole %s to the operator's account: %w", plan.ConfigMapsRole, err)
 	}

@@ -40,19 +40,3 @@ func (r *Reconciler) copies(set func(value float64, labels ...string)) {
 		set(workload.Sum(stored, state), state)
 	}
 }
-
-// byCopy names the distribution of a copy. Anybody can write the owner of an object, so its name has to be right.
-func (r *Reconciler) byCopy(ctx context.Context, object client.Object) []types.NamespacedName {
-	names := r.Controller(ctx, object)
-	if len(names) == 0 {
-		return nil
-	}
-	stored := workload.Object(plan.Kind())
-	if err := r.Cache.Get(ctx, names[0], stored, client.UnsafeDisableDeepCopy); err != nil {
-		return nil // It is gone, or was never there.
-	}
-	if name, _, _ := unstructured.NestedString(stored.Object, "spec", "resource", "metadata", "name"); name != object.GetName() {
-		return nil
-	}
-	return names
-}

@@ -17,7 +17,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
-	"github.com/kruise-operator/kruise-operator/controllers/resourcedistribution/plan"
 	"github.com/kruise-operator/kruise-operator/internal/testutil/reconcilertest"
 )
 
@@ -61,19 +60,6 @@ func named(names []types.NamespacedName) string {
 	}
 	slices.Sort(all)
 	return strings.Join(all, " ")
-}
-
-func TestACopyConcernsItsDistribution(t *testing.T) {
-	r := stored(t)
-	for name, want := range map[string]string{"of-named": "named", "of-chosen": ""} {
-		owner := &appsv1beta1.ResourceDistribution{ObjectMeta: metav1.ObjectMeta{Name: "named", UID: "named"}}
-		copied := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
-			Namespace: "a", Name: name, OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(owner, plan.Kind())},
-		}}
-		if got := named(r.byCopy(t.Context(), copied)); got != want {
-			t.Errorf("%s concerns %q, want %q", name, got, want)
-		}
-	}
 }
 
 func TestTheMetricAddsUpStatuses(t *testing.T) {

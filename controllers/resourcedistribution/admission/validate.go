@@ -85,14 +85,7 @@ func configMap(raw []byte, path *field.Path) field.ErrorList {
 	if errs := decode(raw, object, path); len(errs) > 0 {
 		return errs
 	}
-	size := 0
-	for _, value := range object.Data {
-		size += len(value)
-	}
-	for _, value := range object.BinaryData {
-		size += len(value)
-	}
-	errs := tooLarge(size, path.Child("data"))
+	errs := tooLarge(sizeOf(object.Data)+sizeOf(object.BinaryData), path.Child("data"))
 	errs = append(errs, keys(object.Data, path.Child("data"))...)
 	errs = append(errs, keys(object.BinaryData, path.Child("binaryData"))...)
 	for _, key := range slices.Sorted(maps.Keys(object.BinaryData)) {
@@ -116,25 +109,19 @@ func secret(raw []byte, path *field.Path) field.ErrorList {
 	if errs := decode(raw, object, path); len(errs) > 0 {
 		return errs
 	}
-	all, size := maps.Clone(object.Data), 0
-	if all == nil {
-		all = map[string][]byte{}
-	}
+	all := map[string][]byte{}
+	maps.Copy(all, object.Data)
 	for key, value := range object.StringData {
 		all[key] = []byte(value)
 	}
-	for _, value := range all {
-		size += len(value)
-	}
 	data := path.Child("data")
-	errs := append(tooLarge(size, data), keys(all, data)...)
+	errs := append(tooLarge(sizeOf(all), data), keys(all, data)...)
 	for _, key := range required()[object.Type] {
-		if _, found := all[key]; !found {
+		value, found := all[key]
+		switch {
+		case !found:
 			errs = append(errs, field.Required(data.Key(key), fmt.Sprintf("a Secret of type %s needs it", object.Type)))
-		}
-	}
-	for _, key := range []string{corev1.DockerConfigKey, corev1.DockerConfigJsonKey} {
-		if value, found := all[key]; found && slices.Contains(required()[object.Type], key) && !json.Valid(value) {
+		case strings.HasPrefix(key, ".docker") && !json.Valid(value):
 			errs = append(errs, field.Invalid(data.Key(key), "<secret>", "must be JSON"))
 		}
 	}
@@ -149,15 +136,6 @@ func secret(raw []byte, path *field.Path) field.ErrorList {
 	return errs
 }
 
-// secretType is the type of a Secret; empty for anything else.
-func secretType(raw []byte) corev1.SecretType {
-	var object struct {
-		Type corev1.SecretType `json:"type"`
-	}
-	_ = json.Unmarshal(raw, &object) // Validate reports it.
-	return object.Type
-}
-
 // decode reads a resource. The faults name its fields, and no values: they may be secret.
 func decode(raw []byte, into any, path *field.Path) field.ErrorList {
 	unknown, errs := wire.Decode(raw, into)
@@ -169,6 +147,13 @@ func decode(raw []byte, into any, path *field.Path) field.ErrorList {
 		found = append(found, field.Invalid(path.Child(err.Field), "<omitted>", "cannot be decoded: "+strings.TrimSpace(err.Detail)))
 	}
 	return found
+}
+
+func sizeOf[T string | []byte](data map[string]T) (size int) {
+	for _, value := range data {
+		size += len(value)
+	}
+	return size
 }
 
 func tooLarge(size int, path *field.Path) field.ErrorList {

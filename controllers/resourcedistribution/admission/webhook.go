@@ -52,7 +52,7 @@ func Warnings(object, _ *appsv1beta1.ResourceDistribution) []string {
 	if targets.AllNamespaces && (selects || len(targets.IncludedNamespaces.List) > 0) {
 		warnings = append(warnings, "spec.targets.allNamespaces: chooses every namespace, so includedNamespaces and the selector have no effect")
 	}
-	if kind := secretType(object.Spec.Resource.Raw); kind == corev1.SecretTypeServiceAccountToken {
+	if of, _ := identity(object.Spec.Resource.Raw); of.Type == corev1.SecretTypeServiceAccountToken {
 		warnings = append(warnings, "spec.resource.type: a Secret of this type needs a service account of the same name in each namespace")
 	}
 	return warnings

@@ -72,6 +72,7 @@ type Spec struct {
 type Resource struct {
 	metav1.TypeMeta `json:",inline"`
 	Metadata        metav1.ObjectMeta `json:"metadata"`
+	Type            corev1.SecretType `json:"type"`
 }
 
 // Parse reads a ResourceDistribution.
@@ -124,11 +125,9 @@ func (s *Spec) encodeStrings() error {
 	if !found || s.Kind != KindSecret() {
 		return nil
 	}
-	data, _ := s.content[fieldData].(map[string]any)
-	data = maps.Clone(data)
-	if data == nil {
-		data = map[string]any{}
-	}
+	data := map[string]any{}
+	given, _ := s.content[fieldData].(map[string]any)
+	maps.Copy(data, given)
 	for key, value := range texts {
 		text, isText := value.(string)
 		if !isText {
