@@ -11,7 +11,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -44,27 +43,27 @@ type Others struct {
 
 // check refuses a second WorkloadSpread of a workload, and patches that do not fit it. What cannot be read is admitted.
 func (o Others) check(ctx context.Context, ws, old *appsv1beta1.WorkloadSpread) (field.ErrorList, []string) {
+	s, err := spread.Parse(ws)
+	if err != nil {
+		return nil, nil // said by Validate
+	}
 	ctx, cancel := context.WithTimeout(ctx, admit.LookupTimeout)
 	defer cancel()
 	var errs field.ErrorList
 	if old == nil {
-		errs = append(o.unlisted(ctx, ws), o.taken(ctx, ws)...)
+		errs = append(o.unlisted(ctx, s), o.taken(ctx, ws)...)
 	}
-	return append(errs, o.patches(ctx, ws, old)...), nil
+	return append(errs, o.patches(ctx, s, ws, old)...), nil
 }
 
 // unlisted refuses kinds that can neither be spread by themselves nor are listed.
-func (o Others) unlisted(ctx context.Context, ws *appsv1beta1.WorkloadSpread) field.ErrorList {
-	s, err := spread.Parse(ws)
-	if err != nil {
-		return nil // said by Validate
-	}
+func (o Others) unlisted(ctx context.Context, s *spread.Spread) field.ErrorList {
 	path := field.NewPath("spec", "targetRef", "kind")
-	switch s, err = listed.Spreads(ctx, o.Reader, o.Namespace).Complete(s); {
+	switch found, err := listed.Spreads(ctx, o.Reader, o.Namespace).Complete(s); {
 	case err != nil:
 		return field.ErrorList{field.InternalError(path, err)}
-	case s == nil:
-		return field.ErrorList{field.Invalid(path, ws.Spec.TargetReference.Kind, fmt.Sprintf(
+	case found == nil:
+		return field.ErrorList{field.Invalid(path, s.Target.Kind, fmt.Sprintf(
 			"must be CloneSet, Deployment, ReplicaSet, StatefulSet or Job, or a kind that the ConfigMap %s lists under %s", listed.ConfigMap, listed.SpreadKey))}
 	}
 	return nil
@@ -93,13 +92,9 @@ func (o Others) taken(ctx context.Context, ws *appsv1beta1.WorkloadSpread) field
 }
 
 // patches tries new patches on a pod of the workload, if it exists.
-func (o Others) patches(ctx context.Context, ws, old *appsv1beta1.WorkloadSpread) field.ErrorList {
-	s, err := spread.Parse(ws)
-	if err != nil {
-		return nil // said by Validate
-	}
+func (o Others) patches(ctx context.Context, s *spread.Spread, ws, old *appsv1beta1.WorkloadSpread) field.ErrorList {
 	object := &unstructured.Unstructured{}
-	object.SetGroupVersionKind(schema.FromAPIVersionAndKind(ws.Spec.TargetReference.APIVersion, ws.Spec.TargetReference.Kind))
+	object.SetGroupVersionKind(s.Target)
 	if o.Reader.Get(ctx, client.ObjectKey{Namespace: ws.Namespace, Name: s.TargetName}, object) != nil {
 		return nil
 	}

@@ -29,12 +29,6 @@ func (d *Decision) count(s *spread.Spread, before *appsv1beta1.WorkloadSpreadSta
 	d.versions = map[string][]appsv1beta1.WorkloadSpreadSubsetStatus{}
 	known := map[string]bool{}
 	all, creating := s.Statuses(nil), make([]int, len(s.Subsets))
-	of := func(version string) []appsv1beta1.WorkloadSpreadSubsetStatus {
-		if d.versions[version] == nil {
-			d.versions[version] = s.Statuses(nil)
-		}
-		return d.versions[version]
-	}
 	for i := range d.pods {
 		p := &d.pods[i]
 		known[p.Name] = true
@@ -44,7 +38,7 @@ func (d *Decision) count(s *spread.Spread, before *appsv1beta1.WorkloadSpreadSta
 		if !p.active {
 			continue
 		}
-		subsets := of(p.version)
+		subsets := s.Version(d.versions, p.version)
 		if p.subset != spread.None {
 			subsets[p.subset].Replicas++
 			all[p.subset].Replicas++
@@ -61,29 +55,21 @@ func (d *Decision) count(s *spread.Spread, before *appsv1beta1.WorkloadSpreadSta
 						"Pod %s was admitted to subset %s, and was not created within %v", key, status.Name, createTimeout)})
 				default:
 					d.Recheck(left)
-					lazy.Put(&of(version)[i].CreatingPods, key, at)
+					lazy.Put(&s.Version(d.versions, version)[i].CreatingPods, key, at)
 					creating[i]++
 				}
 			}
 		}
 	}
 	for i := range all {
-		all[i].MissingReplicas = missing(s.Limit(i, seen.Replicas), int(all[i].Replicas)+creating[i])
+		all[i].MissingReplicas = s.Missing(i, seen.Replicas, int(all[i].Replicas)+creating[i])
 	}
 	for _, subsets := range d.versions {
 		for i := range subsets {
-			subsets[i].MissingReplicas = missing(s.Limit(i, seen.Replicas), int(subsets[i].Replicas)+len(subsets[i].CreatingPods))
+			subsets[i].MissingReplicas = s.Missing(i, seen.Replicas, int(subsets[i].Replicas)+len(subsets[i].CreatingPods))
 		}
 	}
 	d.subsets = all
-}
-
-// missing is how many more pods a subset may get.
-func missing(limit, there int) int32 {
-	if limit < 0 {
-		return -1
-	}
-	return int32(max(limit-there, 0)) //nolint:gosec // both are numbers of pods
 }
 
 // reschedule is step 3. It returns the pods to delete: their subset is shut already.

@@ -84,7 +84,7 @@ func (c *counting) place(ctx context.Context, a *asked) error {
 		return nil
 	}
 	version, replicas := s.Counted(a.pod.Labels), s.Replicas(target.Object)
-	subsets := c.of(version)
+	subsets := c.spread.Version(c.versions, version)
 	if a.at = admitted(subsets, a.pod.Name); a.at != spread.None {
 		return nil
 	}
@@ -103,7 +103,9 @@ func (c *counting) place(ctx context.Context, a *asked) error {
 		a.uid = string(uuid.NewUUID())
 		key = a.uid
 	}
-	c.add(subsets, at, key, s.Limit(at, replicas))
+	lazy.Put(&subsets[at].CreatingPods, key, metav1.Now())
+	subsets[at].MissingReplicas = s.Missing(at, replicas, counts(subsets)[at])
+	c.changed = true
 	return nil
 }
 
@@ -121,24 +123,6 @@ func (c *counting) group(a *asked) types.UID {
 		return ""
 	}
 	return a.owner.UID
-}
-
-func (c *counting) add(subsets []appsv1beta1.WorkloadSpreadSubsetStatus, at int, key string, limit int) {
-	subset := &subsets[at]
-	lazy.Put(&subset.CreatingPods, key, metav1.Now())
-	subset.MissingReplicas = -1
-	if limit >= 0 {
-		subset.MissingReplicas = int32(max(limit-int(subset.Replicas)-len(subset.CreatingPods), 0)) //nolint:gosec // both are numbers of pods
-	}
-	c.changed = true
-}
-
-// of are the subsets of a version.
-func (c *counting) of(version string) []appsv1beta1.WorkloadSpreadSubsetStatus {
-	if c.versions[version] == nil {
-		c.versions[version] = c.spread.Statuses(nil)
-	}
-	return c.versions[version]
 }
 
 func counts(subsets []appsv1beta1.WorkloadSpreadSubsetStatus) []int {
@@ -186,7 +170,7 @@ func (c *counting) recount(ctx context.Context, a *asked, owner *unstructured.Un
 	if err != nil {
 		return fmt.Errorf("counting the pods of %s: %w", owner.GetName(), err)
 	}
-	subsets := c.of(version)
+	subsets := c.spread.Version(c.versions, version)
 	for i := range subsets {
 		subsets[i].Replicas = 0
 	}

@@ -97,13 +97,10 @@ func (h *Handler) decide(ctx context.Context, name types.NamespacedName, batch [
 	if !count.changed {
 		return nil
 	}
-	body, err := json.Marshal(map[string]any{
+	body, _ := json.Marshal(map[string]any{
 		"metadata": map[string]any{"uid": stored.GetUID(), "resourceVersion": stored.GetResourceVersion()},
 		"status":   map[string]any{"versionedSubsetStatuses": count.versions},
 	})
-	if err != nil {
-		return fmt.Errorf("encoding the status: %w", err)
-	}
 	if err := h.Client.Status().Patch(ctx, stored, client.RawPatch(types.MergePatchType, body)); err != nil {
 		return fmt.Errorf("counting pods in WorkloadSpread %s: %w", name.Name, err)
 	}

@@ -147,10 +147,7 @@ func IsIdentity(label string) bool {
 
 // Patched is a pod with the patch of the subset.
 func (sub *Subset) Patched(pod *corev1.Pod) (*corev1.Pod, error) {
-	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(pod)
-	if err != nil {
-		return nil, fmt.Errorf("encoding the pod: %w", err)
-	}
+	fields, _ := runtime.DefaultUnstructuredConverter.ToUnstructured(pod) // API types can be encoded.
 	_, patched, err := subset.Patched[corev1.Pod](fields, sub.Patch, "pod")
 	if err == nil && patched.Labels == nil {
 		patched.Labels = map[string]string{}

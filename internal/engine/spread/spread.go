@@ -276,6 +276,14 @@ func (s *Spread) Limit(i, replicas int) int {
 	return s.Subsets[i].Max.Of(replicas)
 }
 
+// Missing is how many more pods a subset may get; -1: any number.
+func (s *Spread) Missing(i, replicas, there int) int32 {
+	if limit := s.Limit(i, replicas); limit >= 0 {
+		return int32(max(limit-there, 0)) //nolint:gosec // both are numbers of pods
+	}
+	return -1
+}
+
 // HasPercent reports whether limits depend on the workload.
 func (s *Spread) HasPercent() bool {
 	return slices.ContainsFunc(s.Subsets, func(sub Subset) bool { return sub.Max != nil && sub.Max.Of(0) != sub.Max.Of(100) })
@@ -327,6 +335,14 @@ func (s *Spread) Statuses(known []appsv1beta1.WorkloadSpreadSubsetStatus) []apps
 		}
 	}
 	return statuses
+}
+
+// Version are the statuses of a version among those of all.
+func (s *Spread) Version(all map[string][]appsv1beta1.WorkloadSpreadSubsetStatus, version string) []appsv1beta1.WorkloadSpreadSubsetStatus {
+	if all[version] == nil {
+		all[version] = s.Statuses(nil)
+	}
+	return all[version]
 }
 
 // Shut are the subsets without room on nodes, by the conditions in a status.
