@@ -154,14 +154,10 @@ func (o *Object) encode(apiVersion string) ([]byte, error) {
 		if len(*values) == 0 {
 			continue
 		}
-		text, err := json.Marshal(*values)
-		if err != nil {
-			return nil, err
-		}
 		if o.metadata == nil {
 			o.metadata = Members{}
 		}
-		o.metadata[name] = text
+		o.metadata[name], _ = json.Marshal(*values) // texts can be encoded
 	}
 	if o.metadata != nil {
 		result[metadataField] = o.metadata
@@ -174,6 +170,14 @@ func (o *Object) encode(apiVersion string) ([]byte, error) {
 
 // Annotate sets an annotation.
 func (o *Object) Annotate(key, value string) { metav1.SetMetaDataAnnotation(&o.Meta, key, value) }
+
+// SetSpec sets a field of the spec.
+func (o *Object) SetSpec(name string, value json.RawMessage) {
+	if o.Spec == nil {
+		o.Spec = Members{}
+	}
+	o.Spec[name] = value
+}
 
 // MembersOf are the members of an object; false if the text is none, or has more members than any of ours.
 func MembersOf(text json.RawMessage) (Members, bool) {

@@ -40,9 +40,6 @@ const (
 	readTimeout = 30 * time.Second
 )
 
-// errBody refuses a body without a ConversionReview.
-var errBody = errors.New("the body must be a ConversionReview with a request")
-
 // Handler answers the API server's requests to convert objects. A list beyond the limit for
 // all lists is left unread for some seconds. This holds up no other request: the API server
 // calls webhooks by HTTP/1.1, each on its own connection. Requests share one only if the
@@ -72,7 +69,7 @@ func (h Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	review, err := read(http.MaxBytesReader(w, r.Body, maxReview), r.ContentLength)
 	if err != nil {
-		http.Error(w, fmt.Sprintf("%v: %v", errBody, err), http.StatusBadRequest)
+		http.Error(w, "the body must be a ConversionReview with a request: "+err.Error(), http.StatusBadRequest)
 		return
 	}
 	result := metav1.Status{Status: metav1.StatusSuccess}
@@ -103,18 +100,10 @@ func (h Handler) acquire(r *http.Request) (release func(), err error) {
 	if release := h.limits.Acquire(waiting, r, weight); release != nil {
 		return release, nil
 	}
-	if err := awaited(r.Context()); err != nil {
-		return nil, err
+	if err := r.Context().Err(); err != nil {
+		return nil, fmt.Errorf("nobody waits for the converted objects: %w", err)
 	}
 	return nil, errors.New("other long lists are being converted: list the objects in pages, or later")
-}
-
-// awaited returns an error when nobody waits for an answer any more.
-func awaited(ctx context.Context) error {
-	if err := ctx.Err(); err != nil {
-		return fmt.Errorf("nobody waits for the converted objects: %w", err)
-	}
-	return nil
 }
 
 // review is the part of a ConversionReview we read.
@@ -161,12 +150,9 @@ func (h Handler) convert(ctx context.Context, r *request) error {
 
 // answer writes the review with the response, object by object.
 func (r *review) answer(w io.Writer, result metav1.Status) error {
-	head, err := json.Marshal(map[string]any{
+	head, _ := json.Marshal(map[string]any{ // which are texts
 		"apiVersion": r.APIVersion, "kind": r.Kind, "response": map[string]any{"uid": r.Request.UID, "result": result},
 	})
-	if err != nil {
-		return err
-	}
 	out := bufio.NewWriter(w)
 	fmt.Fprintf(out, `%s,"convertedObjects":[`, bytes.TrimSuffix(head, []byte("}}")))
 	for i, object := range r.Request.Objects {
@@ -181,9 +167,6 @@ func (r *review) answer(w io.Writer, result metav1.Status) error {
 
 // convertObject converts one object.
 func convertObject(ctx context.Context, converters []Converter, object []byte, version string) ([]byte, error) {
-	if err := awaited(ctx); err != nil {
-		return nil, err
-	}
 	about := struct {
 		metav1.TypeMeta `json:",inline"`
 		Metadata        struct{ Name, Namespace string } `json:"metadata"`

@@ -56,10 +56,7 @@ func said(o *conversion.Object) (status conversion.Members, snapshot statuses, c
 func toV1alpha1(o *conversion.Object) error {
 	_, snapshot, _, held := said(o)
 	if len(snapshot) > 0 {
-		text, err := json.Marshal(snapshot)
-		if err != nil {
-			return err
-		}
+		text, _ := json.Marshal(snapshot) // it was decoded
 		o.Annotate(v1alpha1.AnnotationSyncContainerStatuses, string(text))
 	}
 	if held != nil {
@@ -68,7 +65,7 @@ func toV1alpha1(o *conversion.Object) error {
 	return nil
 }
 
-func fromV1alpha1(o *conversion.Object) (err error) {
+func fromV1alpha1(o *conversion.Object) error {
 	annotations := o.Meta.Annotations
 	status, snapshot, conditions, held := said(o)
 	changed := false
@@ -81,9 +78,7 @@ func fromV1alpha1(o *conversion.Object) (err error) {
 			delete(annotations, key)
 		case len(snapshot) == 0:
 			changed = true
-			if status[snapshotField], err = json.Marshal(written); err != nil {
-				return err
-			}
+			status[snapshotField], _ = json.Marshal(written) // it was decoded
 		}
 	}
 	key = v1alpha1.AnnotationUnreadyAcquired
@@ -95,17 +90,14 @@ func fromV1alpha1(o *conversion.Object) (err error) {
 			delete(annotations, key)
 		case held == nil:
 			changed = true
-			status[conditionsField], err = json.Marshal(append(conditions, metav1.Condition{
+			status[conditionsField], _ = json.Marshal(append(conditions, metav1.Condition{
 				Type: v1beta1.RecreatePreRecreateGrace, Status: metav1.ConditionTrue, Reason: v1beta1.ReasonRecreateGrace,
 				LastTransitionTime: metav1.NewTime(at), Message: "The pod was taken out of service by a manager that speaks v1alpha1.",
 			}))
-			if err != nil {
-				return err
-			}
 		}
 	}
 	if changed {
-		o.Top[conversion.StatusField], err = json.Marshal(status)
+		o.Top[conversion.StatusField], _ = json.Marshal(status)
 	}
-	return err
+	return nil
 }

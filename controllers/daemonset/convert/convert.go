@@ -34,31 +34,21 @@ const (
 )
 
 func toV1alpha1(o *conversion.Object) error {
-	partitioned := false
-	if scale, isObject := conversion.MembersOf(o.Spec[scaleField]); isObject {
-		partitioned = string(scale[partitionedField]) == "true"
-	}
+	scale, _ := conversion.MembersOf(o.Spec[scaleField])
 	delete(o.Spec, scaleField)
-	switch {
-	case partitioned:
+	if string(scale[partitionedField]) == "true" {
 		o.Annotate(progressiveCreate, "true")
-	case o.Meta.Annotations[progressiveCreate] == "true":
+	} else if o.Meta.Annotations[progressiveCreate] == "true" {
 		delete(o.Meta.Annotations, progressiveCreate)
 	}
 	return nil
 }
 
 func fromV1alpha1(o *conversion.Object) error {
-	partitioned := o.Meta.Annotations[progressiveCreate] == "true"
-	if partitioned {
-		delete(o.Meta.Annotations, progressiveCreate)
-	}
 	delete(o.Spec, scaleField) // v1alpha1 has no such field
-	if partitioned {
-		if o.Spec == nil {
-			o.Spec = conversion.Members{}
-		}
-		o.Spec[scaleField] = json.RawMessage(`{"` + partitionedField + `":true}`)
+	if o.Meta.Annotations[progressiveCreate] == "true" {
+		delete(o.Meta.Annotations, progressiveCreate)
+		o.SetSpec(scaleField, json.RawMessage(`{"`+partitionedField+`":true}`))
 	}
 	o.Each("spec.updateStrategy.rollingUpdate", raiseSurging)
 	return nil

@@ -56,23 +56,18 @@ func toV1alpha1(o *conversion.Object) error {
 }
 
 func fromV1alpha1(o *conversion.Object) error {
-	spec, annotations := o.Spec, o.Meta.Annotations
-	if spec == nil {
-		spec = conversion.Members{}
-	}
+	annotations := o.Meta.Annotations
 	if known, _ := v1beta1.ParseOperations(annotations[v1beta1.AnnotationProtectOperations]); len(known) > 0 {
-		spec[operationsField], _ = json.Marshal(known) // texts can be encoded
+		text, _ := json.Marshal(known) // texts can be encoded
+		o.SetSpec(operationsField, text)
 	}
 	if total, err := strconv.ParseInt(annotations[v1beta1.AnnotationProtectTotalReplicas], 10, 32); err == nil && total > 0 {
-		spec[totalField] = json.RawMessage(strconv.FormatInt(total, 10))
+		o.SetSpec(totalField, json.RawMessage(strconv.FormatInt(total, 10)))
 	}
 	var ignored map[string]json.RawMessage
 	if text, found := annotations[ignoredAnnotation]; found && conversion.DecodeShort([]byte(text), &ignored) && ignored != nil {
 		delete(annotations, ignoredAnnotation)
-		spec[ignoredField] = json.RawMessage(text)
-	}
-	if len(spec) > 0 {
-		o.Spec = spec
+		o.SetSpec(ignoredField, json.RawMessage(text))
 	}
 	return nil
 }

@@ -6,7 +6,6 @@ package convert
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
@@ -72,7 +71,8 @@ func (s sidecarSet) toV1beta1() error {
 		version = stashed.Fields
 	}
 	s.setLabel(version.Label)
-	return setSpec(s, customVersionField, version.CustomVersion)
+	setSpec(s, customVersionField, version.CustomVersion)
+	return nil
 }
 
 func (s sidecarSet) toV1alpha1() error {
@@ -84,10 +84,8 @@ func (s sidecarSet) toV1alpha1() error {
 			return err
 		}
 		if written := stashed.Fields; equality.Semantic.DeepEqual(stashed.Shown, selector) {
-			err := errors.Join(setSpec(s, namespaceField, written.Namespace), setSpec(s, namespaceSelectorField, written.NamespaceSelector))
-			if err != nil {
-				return err
-			}
+			setSpec(s, namespaceField, written.Namespace)
+			setSpec(s, namespaceSelectorField, written.NamespaceSelector)
 		}
 	}
 	return s.versionToLabel()
@@ -114,7 +112,8 @@ func (s sidecarSet) namespaceToSelector() error {
 		return err
 	}
 	selector := selectNamespace(written.Namespace, written.NamespaceSelector)
-	return errors.Join(setSpec(s, namespaceSelectorField, selector), conversion.Keep(s.Object, v1alpha1.GroupVersion(), written, selector))
+	setSpec(s, namespaceSelectorField, selector)
+	return conversion.Keep(s.Object, v1alpha1.GroupVersion(), written, selector)
 }
 
 // versionToLabel makes customVersion a label. It keeps invalid label values, and another label beside it.
@@ -164,18 +163,14 @@ func (s sidecarSet) readSpec(name string, into any) error {
 }
 
 // setSpec sets a field of the spec; without a value it removes the field.
-func setSpec[T comparable](s sidecarSet, name string, value T) error {
+func setSpec[T comparable](s sidecarSet, name string, value T) {
 	var none T
 	if value == none {
 		delete(s.Spec, name)
-		return nil
+		return
 	}
-	text, err := json.Marshal(value)
-	if s.Spec == nil {
-		s.Spec = conversion.Members{}
-	}
-	s.Spec[name] = text
-	return err
+	text, _ := json.Marshal(value) // texts and selectors can be encoded
+	s.SetSpec(name, text)
 }
 
 // label is the label; nil: there is none.
