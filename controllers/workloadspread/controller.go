@@ -5,7 +5,6 @@ package workloadspread
 
 import (
 	"context"
-	"errors"
 
 	ctrl "sigs.k8s.io/controller-runtime"
 
@@ -67,9 +66,6 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 			err = r.observe(ctx, parsed, &seen)
 		}
 		if err != nil {
-			if errors.Is(err, workload.ErrNotSynced) {
-				return ctrl.Result{RequeueAfter: workload.Busy}, nil
-			}
 			return r.NotObserved(ctx, pass.Stored, err, appsv1beta1.WorkloadSpreadStalled)
 		}
 		todo = plan.Plan(parsed, ws, seen)

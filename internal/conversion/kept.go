@@ -61,10 +61,7 @@ func Rebase[F any](original, shown, written F) (F, error) {
 		return original, nil
 	}
 	var rebased F
-	text, err := json.Marshal(original)
-	if err != nil {
-		return rebased, fmt.Errorf("encoding fields: %w", err)
-	}
+	text, _ := json.Marshal(original) // it was decoded
 	merged, err := wire.Merge(text, shown, written)
 	if err != nil {
 		return rebased, err

@@ -51,7 +51,7 @@ func (c Converter) Convert(ctx context.Context, raw []byte, apiVersion string) (
 
 func (c Converter) convert(ctx context.Context, raw []byte, apiVersion string) ([]byte, error) {
 	if err := ctx.Err(); err != nil {
-		return nil, err
+		return nil, fmt.Errorf("nobody waits: %w", err)
 	}
 	object, err := open(raw)
 	if err != nil {

@@ -79,7 +79,8 @@ func (c *counting) place(ctx context.Context, a *asked) error {
 		}
 		return nil
 	}
-	if first := s.First(c.shut); first != spread.None && s.Subsets[first].Max == nil {
+	first := slices.Index(c.shut, false)
+	if first != spread.None && s.Subsets[first].Max == nil {
 		a.at = first
 		return nil
 	}
@@ -89,7 +90,7 @@ func (c *counting) place(ctx context.Context, a *asked) error {
 		return nil
 	}
 	at := s.Place(1, replicas, counts(subsets), c.shut)[0]
-	if at != s.First(c.shut) && !c.live[version] && total(subsets) >= c.wanted(owner) {
+	if at != first && !c.live[version] && total(subsets) >= c.wanted(owner) {
 		if err := c.recount(ctx, a, owner, version); err != nil {
 			return err
 		}

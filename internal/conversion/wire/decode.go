@@ -7,6 +7,7 @@
 package wire
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -40,7 +41,9 @@ func DecodeRest(raw []byte, into any) field.ErrorList {
 	if rest == nil {
 		return errs
 	}
-	if err := decodeAgain(rest, into); err != nil {
+	reflect.ValueOf(into).Elem().SetZero()
+	text, _ := json.Marshal(rest) // it was decoded
+	if err := kjson.UnmarshalCaseSensitivePreserveInts(text, into); err != nil {
 		return append(errs, field.Invalid(nil, "", err.Error()))
 	}
 	return errs
@@ -66,10 +69,7 @@ func decode(raw []byte, into any) (unknown []string, errs field.ErrorList, rest 
 	if len(w.errs) == 0 && err == nil {
 		// No quantity is costly after all. Of members with one name the walk saw only the
 		// last, so decode only that.
-		seen, marshalErr := json.Marshal(value)
-		if marshalErr != nil {
-			return nil, field.ErrorList{field.Invalid(nil, "", marshalErr.Error())}, nil
-		}
+		seen, _ := json.Marshal(value)
 		if unknown, err = strictly(seen, into); err == nil {
 			return unknown, nil, nil
 		}
@@ -77,7 +77,7 @@ func decode(raw []byte, into any) (unknown []string, errs field.ErrorList, rest 
 	if len(w.errs) == 0 {
 		return unknown, field.ErrorList{field.Invalid(nil, "", err.Error())}, nil
 	}
-	sortByField(w.errs)
+	slices.SortStableFunc(w.errs, func(a, b *field.Error) int { return cmp.Compare(a.Field, b.Field) })
 	if decodable {
 		rest = value
 	}
@@ -97,16 +97,6 @@ func strictly(raw []byte, into any) (unknown []string, err error) {
 
 // MaxErrors is how many errors are returned about one object. More would not help anybody, and a client could ask for any number.
 const MaxErrors = 50
-
-// decodeAgain fills into from an object without its mistyped values.
-func decodeAgain(value, into any) error {
-	text, err := json.Marshal(value)
-	if err != nil {
-		return err
-	}
-	reflect.ValueOf(into).Elem().SetZero()
-	return kjson.UnmarshalCaseSensitivePreserveInts(text, into)
-}
 
 // walk goes through an object and looks for values of wrong types.
 type walk struct{ errs field.ErrorList }
@@ -170,10 +160,7 @@ func readsAs(value any, t reflect.Type) bool {
 	case isText && t == reflect.TypeFor[resource.Quantity]() && quantity.Costly(given):
 		return false
 	}
-	text, err := json.Marshal(value)
-	if err != nil {
-		return false
-	}
+	text, _ := json.Marshal(value) // it was decoded
 	return kjson.UnmarshalCaseSensitivePreserveInts(text, reflect.New(t).Interface()) == nil
 }
 

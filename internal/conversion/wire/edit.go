@@ -5,29 +5,20 @@ package wire
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
 	"reflect"
-	"slices"
 
 	jsonpatch "github.com/evanphx/json-patch/v5"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 	kjson "sigs.k8s.io/json"
 )
 
 // Merge applies the change from before to after to raw, and nothing else: unknown fields,
 // nulls and zero values stay as the client wrote them. It replaces lists as a whole.
 func Merge(raw []byte, before, after any) ([]byte, error) {
-	was, err := json.Marshal(before)
-	if err != nil {
-		return nil, fmt.Errorf("encoding the object before the change: %w", err)
-	}
-	is, err := json.Marshal(after)
-	if err != nil {
-		return nil, fmt.Errorf("encoding the object after the change: %w", err)
-	}
+	was, _ := json.Marshal(before) // both were decoded
+	is, _ := json.Marshal(after)
 	change, err := jsonpatch.CreateMergePatch(was, is)
 	if err != nil {
 		return nil, fmt.Errorf("comparing the objects: %w", err)
@@ -119,7 +110,3 @@ func sameFields(a, b []byte) bool {
 }
 
 const specField = "spec"
-
-func sortByField(errs field.ErrorList) {
-	slices.SortStableFunc(errs, func(a, b *field.Error) int { return cmp.Compare(a.Field, b.Field) })
-}

@@ -4,6 +4,7 @@
 package wire
 
 import (
+	"bytes"
 	"fmt"
 	"strconv"
 	"strings"
@@ -243,13 +244,10 @@ func (s *scan) text(at int) int {
 
 // endOfWord is the end of the number, true, false or null at raw[at].
 func endOfWord(raw []byte, at int) int {
-	for at++; at < len(raw); at++ {
-		switch raw[at] {
-		case ',', ':', '{', '}', '[', ']', '"', ' ', '\t', '\r', '\n':
-			return at
-		}
+	if length := bytes.IndexAny(raw[at+1:], ",:{}[]\""+space); length >= 0 {
+		return at + 1 + length
 	}
-	return at
+	return len(raw)
 }
 
 // endOfString is the end of the string at raw[at].
@@ -267,15 +265,11 @@ func endOfString(raw []byte, at int) int {
 
 // isKey is true if a colon follows.
 func isKey(raw []byte, at int) bool {
-	for ; at < len(raw); at++ {
-		switch raw[at] {
-		case ' ', '\t', '\r', '\n':
-		default:
-			return raw[at] == ':'
-		}
-	}
-	return false
+	return bytes.HasPrefix(bytes.TrimLeft(raw[at:], space), []byte{':'})
 }
+
+// space may stand between the parts of JSON.
+const space = " \t\r\n"
 
 // pathOf is the path of the current value: spec.template.spec.containers[3].env.
 func pathOf(levels []level) string {

@@ -258,16 +258,6 @@ func (s *Spread) Ordinal(ordinal int, shut []bool) int {
 	return None
 }
 
-// First is the first subset open for pods, or None.
-func (s *Spread) First(shut []bool) int {
-	for i := range s.Subsets {
-		if i >= len(shut) || !shut[i] {
-			return i
-		}
-	}
-	return None
-}
-
 // Limit is how many pods a subset may have; -1: any number.
 func (s *Spread) Limit(i, replicas int) int {
 	if s.Subsets[i].Max == nil {
