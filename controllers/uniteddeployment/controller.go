@@ -41,8 +41,8 @@ const historyLimit = 10
 // Reconciler reconciles UnitedDeployments.
 type Reconciler struct {
 	*workload.Base
-	// Disabled are the kinds switched off in the operator.
-	Disabled map[schema.GroupKind]bool
+	// managed is true for kinds of workloads that are not switched off in the operator.
+	managed func(schema.GroupVersionKind) bool
 	// follow starts the watch of a kind of workloads, once; see workload.Base.WatchLate.
 	follow func(context.Context, *unstructured.Unstructured) error
 }
@@ -52,8 +52,8 @@ type Reconciler struct {
 const gather = 250 * time.Millisecond
 
 // New returns a Reconciler without watches.
-func New(d workload.Dependencies, disabled map[schema.GroupKind]bool) *Reconciler {
-	r := &Reconciler{Base: workload.New(Name, united.Kind(), d), Disabled: disabled}
+func New(d workload.Dependencies, managed func(schema.GroupVersionKind) bool) *Reconciler {
+	r := &Reconciler{Base: workload.New(Name, united.Kind(), d), managed: managed}
 	r.follow = func(ctx context.Context, object *unstructured.Unstructured) error {
 		return r.WatchLateGathering(ctx, object, r.Controller, gather, cache.IndexByController)
 	}

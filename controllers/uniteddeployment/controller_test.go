@@ -61,7 +61,7 @@ func newShell(t *testing.T, set *appsv1beta1.UnitedDeployment, objects ...client
 	fake := reconcilertest.New(t, reconcilertest.Options{
 		Entry: Value().Entry, Object: &appsv1beta1.UnitedDeployment{}, Controlled: children(), Stored: append(objects, set),
 	})
-	s := &shell{t: t, server: fake.Server, set: set, Reconciler: New(fake.Dependencies, nil)}
+	s := &shell{t: t, server: fake.Server, set: set, Reconciler: New(fake.Dependencies, func(schema.GroupVersionKind) bool { return true })}
 	s.follow = func(context.Context, *unstructured.Unstructured) error { return nil } // The cache of a shell needs none.
 	return s
 }

@@ -39,17 +39,6 @@ func Value() controller.Kind {
 
 // Setup makes the manager run the reconciler of UnitedDeployments.
 func Setup(ctx context.Context, mgr ctrl.Manager, d workload.Dependencies, c *config.Config) error {
-	r := New(d, disabled(c))
+	r := New(d, workload.Managed(mgr.GetRESTMapper(), c))
 	return r.Setup(ctx, mgr, r, workload.Watches{Revisions: true})
-}
-
-// disabled are the operator's kinds switched off.
-func disabled(c *config.Config) map[schema.GroupKind]bool {
-	off := map[schema.GroupKind]bool{}
-	for _, kind := range c.Table.Switchable() {
-		if !c.Enabled(kind.Name) {
-			off[kind.GroupKind()] = true
-		}
-	}
-	return off
 }

@@ -43,7 +43,7 @@ type observation struct {
 func (r *Reconciler) prepare(ctx context.Context, spec *united.Spec, remembered *plan.Memory) (observation, error) {
 	observed := observation{collisionCount: spec.Set.Status.CollisionCount}
 	s := &observed.snapshot
-	s.Now, s.First, s.Disabled, s.Unserved = r.Clock.Now(), remembered.First(), r.Disabled, map[schema.GroupKind]bool{}
+	s.Now, s.First, s.Disabled, s.Unserved = r.Clock.Now(), remembered.First(), map[schema.GroupKind]bool{}, map[schema.GroupKind]bool{}
 	if err := r.readChildren(ctx, spec, s); err != nil {
 		return observation{}, err
 	}
@@ -79,6 +79,7 @@ func (r *Reconciler) prepare(ctx context.Context, spec *united.Spec, remembered 
 func (r *Reconciler) readChildren(ctx context.Context, spec *united.Spec, s *plan.Snapshot) error {
 	s.Taken = map[string]bool{}
 	for _, adapter := range united.Adapters() {
+		s.Disabled[adapter.Kind.GroupKind()] = !r.managed(adapter.Kind)
 		err := r.follow(ctx, workload.Object(adapter.Kind))
 		if meta.IsNoMatchError(err) {
 			s.Unserved[adapter.Kind.GroupKind()] = true

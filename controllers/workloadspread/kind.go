@@ -21,6 +21,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/platform/config"
 	"github.com/kruise-operator/kruise-operator/internal/platform/features"
 	"github.com/kruise-operator/kruise-operator/internal/webhook/admit"
+	"github.com/kruise-operator/kruise-operator/internal/webhook/newpods"
 )
 
 // Value is the kind WorkloadSpread for the operator.
@@ -41,7 +42,8 @@ func Value() controller.Kind {
 		},
 		Convert: convert.Converter,
 		Serve: func(d admit.Deps) map[string]http.Handler {
-			return map[string]http.Handler{podspread.Path: &podspread.Handler{Client: d.Client, Namespace: d.Namespace}}
+			spreads := &podspread.Handler{Client: d.Client, Namespace: d.Namespace}
+			return map[string]http.Handler{podspread.Path: newpods.Handler{Path: podspread.Path, Change: spreads.Change}}
 		},
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -94,9 +93,7 @@ func validateTopology(set *appsv1beta1.UnitedDeployment, pod map[string]any, pat
 		if sub.Name == "" {
 			errs = append(errs, field.Required(at.Child("name"), "a DNS label"))
 		} else {
-			for _, fault := range validation.IsDNS1123Label(sub.Name) {
-				errs = append(errs, field.Invalid(at.Child("name"), sub.Name, fault))
-			}
+			errs = append(errs, rules.Faults(at.Child("name"), sub.Name, validation.IsDNS1123Label(sub.Name))...)
 		}
 		capped = capped && sub.MaxReplicas != nil
 		if adaptive && sub.Replicas != nil {
@@ -120,20 +117,13 @@ func validateSchedule(set *appsv1beta1.UnitedDeployment, path *field.Path) field
 	if adaptive == nil {
 		return nil
 	}
-	var errs field.ErrorList
-	for name, value := range map[string]*int32{
-		"rescheduleCriticalSeconds": adaptive.RescheduleCriticalSeconds, "unschedulableDuration": adaptive.UnschedulableDuration,
-	} {
-		if value != nil && *value < 0 {
-			errs = append(errs, field.Invalid(path.Child("adaptive", name), *value, "must be 0 or more"))
-		}
-	}
+	path = path.Child("adaptive")
+	errs := rules.NotNegative(adaptive.RescheduleCriticalSeconds, path.Child("rescheduleCriticalSeconds"))
 	given := united.Given(&set.Spec.Template)
 	if adaptive.ReserveUnschedulablePods && len(given) == 1 && !given[0].Reservable {
-		errs = append(errs, field.Invalid(path.Child("adaptive", "reserveUnschedulablePods"), true, "is for cloneSetTemplate and deploymentTemplate only"))
+		errs = append(errs, field.Invalid(path.Child("reserveUnschedulablePods"), true, "is for cloneSetTemplate and deploymentTemplate only"))
 	}
-	slices.SortFunc(errs, func(a, b *field.Error) int { return strings.Compare(a.Field, b.Field) })
-	return errs
+	return append(errs, rules.NotNegative(adaptive.UnschedulableDuration, path.Child("unschedulableDuration"))...)
 }
 
 const aSize = "must be a whole number of at least 0, or a whole percentage from 0% to 100%"
@@ -170,9 +160,8 @@ func validatePartitions(set *appsv1beta1.UnitedDeployment, path *field.Path) fie
 		if known[name] == nil {
 			errs = append(errs, field.Invalid(path.Key(name), name, "is the name of no subset"))
 		}
-		if n := manual.Partitions[name]; n < 0 {
-			errs = append(errs, field.Invalid(path.Key(name), n, "must be 0 or more"))
-		}
+		kept := manual.Partitions[name]
+		errs = append(errs, rules.NotNegative(&kept, path.Key(name))...)
 	}
 	return errs
 }

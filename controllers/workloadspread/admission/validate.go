@@ -158,15 +158,11 @@ func validateStrategy(spec *appsv1beta1.WorkloadSpreadSpec, path *field.Path) fi
 	if n > 1 && spec.Subsets[n-1].MaxReplicas != nil {
 		errs = append(errs, field.Invalid(path.Child("adaptive"), "", "the last subset must have no maxReplicas: it takes the pods of the others"))
 	}
-	if seconds := strategy.Adaptive.RescheduleCriticalSeconds; seconds != nil {
-		at := path.Child("adaptive", "rescheduleCriticalSeconds")
-		if *seconds < 0 {
-			errs = append(errs, field.Invalid(at, *seconds, "must be 0 or more"))
-		} else if n > 1 && int(*seconds) > recovery/(n-1) {
-			errs = append(errs, field.Invalid(at, *seconds, fmt.Sprintf("must be at most %d with %d subsets", recovery/(n-1), n)))
-		}
+	seconds, at := strategy.Adaptive.RescheduleCriticalSeconds, path.Child("adaptive", "rescheduleCriticalSeconds")
+	if seconds != nil && n > 1 && int(*seconds) > recovery/(n-1) {
+		errs = append(errs, field.Invalid(at, *seconds, fmt.Sprintf("must be at most %d with %d subsets", recovery/(n-1), n)))
 	}
-	return errs
+	return append(errs, rules.NotNegative(seconds, at)...)
 }
 
 // ValidateUpdate keeps the target.

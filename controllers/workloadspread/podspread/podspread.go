@@ -11,7 +11,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"net/http"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -56,13 +55,8 @@ type asked struct {
 	uid    string
 }
 
-// ServeHTTP implements http.Handler.
-func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	newpods.Handler{Path: Path, Change: h.change}.ServeHTTP(w, r)
-}
-
-// change gives one pod its subset.
-func (h *Handler) change(ctx context.Context, about newpods.Asked) (warnings []string, err error) {
+// Change gives one pod its subset.
+func (h *Handler) Change(ctx context.Context, about newpods.Asked) (warnings []string, err error) {
 	ask := &asked{pod: about.Pod, owner: *about.Owner, dry: about.Dry, at: spread.None}
 	if err := h.rounds.Ask(ctx, about.Of, ask, h.decide); err != nil || ask.at == spread.None {
 		return nil, err

@@ -35,6 +35,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/spread"
 	"github.com/kruise-operator/kruise-operator/internal/kube/listed"
 	"github.com/kruise-operator/kruise-operator/internal/platform/scheme"
+	"github.com/kruise-operator/kruise-operator/internal/webhook/newpods"
 )
 
 // server is an API server with a Deployment of n pods and a WorkloadSpread of these limits, and the replicas of the operator.
@@ -119,7 +120,7 @@ func (s *server) ask(replica int, pod *corev1.Pod, dry bool) (*corev1.Pod, int) 
 	request := httptest.NewRequestWithContext(s.t.Context(), http.MethodPost, Path+"ws", bytes.NewReader(body))
 	request.Header.Set("Content-Type", "application/json")
 	recorder := httptest.NewRecorder()
-	s.replicas[replica].ServeHTTP(recorder, request)
+	newpods.Handler{Path: Path, Change: s.replicas[replica].Change}.ServeHTTP(recorder, request)
 	if recorder.Code != http.StatusOK {
 		return nil, recorder.Code
 	}
@@ -354,7 +355,7 @@ func TestIgnoranceIsNoRefusal(t *testing.T) {
 	}
 	for _, path := range []string{Path, Path + "a/b", Path + "A", strings.TrimSuffix(Path, "/")} {
 		recorder := httptest.NewRecorder()
-		s.replicas[0].ServeHTTP(recorder, httptest.NewRequestWithContext(t.Context(), http.MethodPost, path, http.NoBody))
+		newpods.Handler{Path: Path, Change: s.replicas[0].Change}.ServeHTTP(recorder, httptest.NewRequestWithContext(t.Context(), http.MethodPost, path, http.NoBody))
 		if recorder.Code != http.StatusNotFound {
 			t.Errorf("%s: %d", path, recorder.Code)
 		}
