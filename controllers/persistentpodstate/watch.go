@@ -55,10 +55,8 @@ func (r *Reconciler) targeting(ctx context.Context, kind schema.GroupKind, name 
 
 // targetOf reads the target of a stored state.
 func targetOf(stored *unstructured.Unstructured) (schema.GroupKind, string) {
-	version, _, _ := unstructured.NestedString(stored.Object, "spec", "targetRef", "apiVersion")
-	kind, _, _ := unstructured.NestedString(stored.Object, "spec", "targetRef", "kind")
-	name, _, _ := unstructured.NestedString(stored.Object, "spec", "targetRef", "name")
-	return schema.FromAPIVersionAndKind(version, kind).GroupKind(), name
+	ref, _, _ := unstructured.NestedStringMap(stored.Object, "spec", "targetRef")
+	return schema.FromAPIVersionAndKind(ref["apiVersion"], ref["kind"]).GroupKind(), ref["name"]
 }
 
 // ofNode names the states with a place on a node that comes, goes, or has other labels.

@@ -18,6 +18,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	"github.com/kruise-operator/kruise-operator/internal/engine/lazy"
 	"github.com/kruise-operator/kruise-operator/internal/engine/subset"
+	"github.com/kruise-operator/kruise-operator/internal/engine/traffic/tree"
 )
 
 // Mark is the value of the annotation with a pod's subset.
@@ -157,17 +158,5 @@ func (sub *Subset) Patched(pod *corev1.Pod) (*corev1.Pod, error) {
 
 // Metadata are the labels and annotations of the subset's patch.
 func (sub *Subset) Metadata() (labels, annotations map[string]string) {
-	metadata, _ := sub.Patch["metadata"].(map[string]any)
-	return texts(metadata["labels"]), texts(metadata["annotations"])
-}
-
-func texts(value any) map[string]string {
-	fields, _ := value.(map[string]any)
-	all := map[string]string{}
-	for key, field := range fields {
-		if text, is := field.(string); is {
-			all[key] = text
-		}
-	}
-	return all
+	return tree.Texts(sub.Patch, "metadata", "labels"), tree.Texts(sub.Patch, "metadata", "annotations")
 }
