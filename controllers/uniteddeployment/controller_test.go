@@ -381,7 +381,7 @@ func TestPodsAreReadInPages(t *testing.T) {
 	reader := &pagedReader{pods: 2*pages.MaxObjects + 1}
 	s.Live = reader
 	pods, err := s.readPods(t.Context(), united.Parse(s.set), plan.AllPods)
-	if err != nil || len(pods) != reader.pods || pods[reader.pods-1].Pod.Name != "web-1000" || !slices.Equal(reader.asked, []int64{pages.MaxObjects, pages.MaxObjects, pages.MaxObjects}) {
+	if err != nil || len(pods) != reader.pods || pods[reader.pods-1].Name != "web-1000" || !slices.Equal(reader.asked, []int64{pages.MaxObjects, pages.MaxObjects, pages.MaxObjects}) {
 		t.Errorf("%d pods of %d, asked for %v: %v", len(pods), reader.pods, reader.asked, err)
 	}
 }
