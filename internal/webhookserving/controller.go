@@ -55,7 +55,7 @@ func (s *Serving) SetupWithManager(mgr ctrl.Manager) error {
 			return cache.Inform(ctx, client, resource, namespace, cache.Named(name), nil, func() { queue.Add(reconcile.Request{NamespacedName: s.name(ServiceName)}) })
 		}))
 	}
-	mgr.GetWebhookServer().Register(definitionPath, &admission.Webhook{Handler: &definitions{serving: s}})
+	mgr.GetWebhookServer().Register(definitionPath, &admission.Webhook{Handler: admission.HandlerFunc(s.inFlight)})
 	secret := s.secret()
 	if err := watch(corev1.SchemeGroupVersion.WithResource("secrets"), secret.Namespace, secret.Name); err != nil {
 		return fmt.Errorf("watching Secret %s: %w", secret, err)

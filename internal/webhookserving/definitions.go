@@ -16,22 +16,17 @@ import (
 // definitionPath is where the API server asks about updates of converted CRDs, where config/manifests has it ask.
 const definitionPath = "/mutate-apiextensions-k8s-io-v1-customresourcedefinition"
 
-// definitions corrects a CRD's conversion while the CRD is being written.
+// inFlight answers with a CRD as it should be stored: it corrects the conversion while the CRD is being written.
 //
 // The Operator Lifecycle Manager begins an upgrade by overwriting the CRDs with the next bundle's, without an
 // authority in their conversion. Until Reconcile repaired it, conversion would fail for a watch event, two reads
 // and a write. With this webhook the stored conversion never changes.
 //
 // Nothing depends on it: when it fails, or no replica answers, the CRD is admitted unchanged, and Reconcile repairs it.
-type definitions struct {
-	serving *Serving
-}
-
-// Handle answers with the CRD as it should be stored.
-func (d *definitions) Handle(ctx context.Context, req admission.Request) admission.Response {
+func (s *Serving) inFlight(ctx context.Context, req admission.Request) admission.Response {
 	passed := admission.Allowed("")
-	authority := d.serving.authority.Load()
-	ours := slices.ContainsFunc(d.serving.targets(), func(t target) bool { return t.kind == "CustomResourceDefinition" && t.name == req.Name })
+	authority := s.authority.Load()
+	ours := slices.ContainsFunc(s.targets(), func(t target) bool { return t.kind == "CustomResourceDefinition" && t.name == req.Name })
 	if authority == nil || !ours {
 		return passed
 	}
@@ -40,7 +35,7 @@ func (d *definitions) Handle(ctx context.Context, req admission.Request) admissi
 		ctrl.LoggerFrom(ctx).Error(err, "Letting a CRD pass that cannot be decoded", "name", req.Name)
 		return passed
 	}
-	changed, err := rightConversion(d.serving, crd, *authority)
+	changed, err := rightConversion(s, crd, *authority)
 	if err == nil && !changed {
 		return passed
 	}

@@ -28,7 +28,7 @@ func written(t *testing.T, serving *Serving, crd *apiextensionsv1.CustomResource
 	if err != nil {
 		t.Fatal(err)
 	}
-	response := (&definitions{serving: serving}).Handle(t.Context(), admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{
+	response := serving.inFlight(t.Context(), admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{
 		Name: crd.Name, Operation: admissionv1.Update, Object: runtime.RawExtension{Raw: raw},
 	}})
 	mutated := admissiontest.Mutated(t, string(raw), response)
