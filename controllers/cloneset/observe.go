@@ -132,7 +132,7 @@ func (r *Reconciler) readClaims(ctx context.Context, set *appsv1beta1.CloneSet, 
 	if err != nil {
 		return nil, err
 	}
-	leaving, err := cache.ClaimsOfPods(ctx, r.Client, set.Namespace)
+	leaving, err := cache.InstanceClaims(ctx, r.Client, set.Namespace, cache.OfPod)
 	if err != nil {
 		return nil, err
 	}

@@ -23,14 +23,16 @@ const (
 	byController = "controller"
 	// withoutController finds orphans: value yes.
 	withoutController = "orphan"
-	// byInstanceClaim finds volume claims with an instance ID: by the UID of each owner, and under ofPod if one of them is a pod.
+	// byInstanceClaim finds volume claims with an instance ID: by the UID of each owner, and under OfPod if one of them is a pod.
 	byInstanceClaim = "instance-claim"
 
 	// byNode finds pods by the name of their node.
 	byNode = "node"
 
-	ofPod = "pod"
-	yes   = "true"
+	// OfPod is the owner of the claims of all pods.
+	OfPod types.UID = "pod"
+
+	yes = "true"
 )
 
 // Index adds the indexes on pods and revisions for Controlled, Orphans and Annotated. It
@@ -115,7 +117,7 @@ func Orphans(ctx context.Context, reader client.Reader, list client.ObjectList, 
 	return reader.List(ctx, list, client.InNamespace(namespace), client.MatchingFields{withoutController: yes}, client.UnsafeDisableDeepCopy)
 }
 
-// IndexInstanceClaims adds the index on volume claims for InstanceClaims and ClaimsOfPods.
+// IndexInstanceClaims adds the index on volume claims for InstanceClaims.
 // It may be added while the cache runs.
 func IndexInstanceClaims(ctx context.Context, indexer client.FieldIndexer, claims client.Object) error {
 	owners := func(object client.Object) []string {
@@ -126,7 +128,7 @@ func IndexInstanceClaims(ctx context.Context, indexer client.FieldIndexer, claim
 		for _, owner := range object.GetOwnerReferences() {
 			values = append(values, string(owner.UID))
 			if owner.APIVersion == "v1" && owner.Kind == "Pod" {
-				values = append(values, ofPod)
+				values = append(values, string(OfPod))
 			}
 		}
 		return values
@@ -134,22 +136,11 @@ func IndexInstanceClaims(ctx context.Context, indexer client.FieldIndexer, claim
 	return index(ctx, indexer, claims, byInstanceClaim, owners)
 }
 
-// InstanceClaims lists the volume claims with an instance ID the workload with this UID
-// owns in namespace; ClaimsOfPods those of any pod. The items are the cache's own:
-// read-only.
+// InstanceClaims lists the volume claims with an instance ID that an owner of this UID, or any pod with OfPod, owns in namespace. The items are
+// the cache's own: read-only.
 func InstanceClaims(ctx context.Context, reader client.Reader, namespace string, owner types.UID) ([]corev1.PersistentVolumeClaim, error) {
-	return instanceClaims(ctx, reader, namespace, string(owner))
-}
-
-// ClaimsOfPods lists the volume claims with an instance ID pods own in namespace. See
-// InstanceClaims.
-func ClaimsOfPods(ctx context.Context, reader client.Reader, namespace string) ([]corev1.PersistentVolumeClaim, error) {
-	return instanceClaims(ctx, reader, namespace, ofPod)
-}
-
-func instanceClaims(ctx context.Context, reader client.Reader, namespace, value string) ([]corev1.PersistentVolumeClaim, error) {
 	var list corev1.PersistentVolumeClaimList
-	err := reader.List(ctx, &list, client.InNamespace(namespace), client.MatchingFields{byInstanceClaim: value}, client.UnsafeDisableDeepCopy)
+	err := reader.List(ctx, &list, client.InNamespace(namespace), client.MatchingFields{byInstanceClaim: string(owner)}, client.UnsafeDisableDeepCopy)
 	if err != nil {
 		return nil, fmt.Errorf("listing volume claims: %w", err)
 	}
