@@ -152,7 +152,7 @@ func (r *run) carryOut(ctx, slice context.Context, l *lane) {
 		for l.inFlight >= l.window {
 			l.over.Wait()
 		}
-		if r.waits(i, l) {
+		if r.waits(i) {
 			continue
 		}
 		r.mu.Unlock()
@@ -196,12 +196,12 @@ func (r *run) log(ctx context.Context) {
 
 // waits is true, and noted, if the action has to wait: it or its step was refused lately,
 // it replaces the slot's object once more, or it yields.
-func (r *run) waits(i int, l *lane) bool {
+func (r *run) waits(i int) bool {
 	a := &r.actions[i]
 	now := r.executor.Clock.Now()
 	var wait time.Duration
 	if len(r.state.refused) > 0 {
-		wait = max(r.state.wait(a.RetryKey(), now), r.state.wait(l.step(a), now))
+		wait = max(r.state.wait(a.RetryKey(), now), r.state.wait(stepOf(a.RetryKey()), now))
 	}
 	if wait == 0 && a.ReplacesFailed {
 		wait = r.state.replacementDue(a, now)
@@ -215,11 +215,6 @@ func (r *run) waits(i int, l *lane) bool {
 		r.recheck(wait)
 	}
 	return true
-}
-
-// step is the memory of all such actions in the namespace.
-func (l *lane) step(a *planning.Action) planning.RetryKey {
-	return planning.RetryKey{Step: a.Step, Namespace: l.namespace}
 }
 
 // leave notes actions not begun for lack of time.
@@ -256,7 +251,7 @@ func (r *run) conclude(l *lane, i int, err error) {
 		r.outcome.Steps[a.Step]++
 		if len(s.refused) > 0 {
 			delete(s.refused, a.RetryKey())
-			delete(s.refused, l.step(a))
+			delete(s.refused, stepOf(a.RetryKey()))
 		}
 		if a.ReplacesFailed {
 			s.replace(a, now)
@@ -264,12 +259,12 @@ func (r *run) conclude(l *lane, i int, err error) {
 	case verdictConflict:
 		r.recheck(recheckConflict)
 		limit := conflictsToPause
-		if s.refused[l.step(a)].count > 0 {
+		if s.refused[stepOf(a.RetryKey())].count > 0 {
 			limit = 1 // the step has paused, and nothing has succeeded since: one try is enough to see that it still meets conflicts
 		}
 		if l.conflicted[a.Step]++; l.conflicted[a.Step] == limit {
 			l.window = 1
-			r.pause(l, a)
+			r.pause(a)
 		}
 	case verdictGone:
 		r.recheck(recheckConflict)
@@ -291,14 +286,14 @@ func (r *run) conclude(l *lane, i int, err error) {
 		r.failures[i] = planning.Failure{Step: a.Step, Slot: a.Slot, Message: message, Refused: v == verdictRefused, Taken: taken, Since: since}
 		hangs := len(r.lanes) > 1 && errors.Is(err, context.DeadlineExceeded)
 		if hangs || l.refused[a.Step] == refusalsToPause {
-			r.pause(l, a)
+			r.pause(a)
 		}
 	}
 }
 
 // pause lets the other actions of a step wait in a namespace.
-func (r *run) pause(l *lane, a *planning.Action) {
-	r.recheck(r.state.refuse(l.step(a), retry{}, longestPause, r.executor.Clock.Now()))
+func (r *run) pause(a *planning.Action) {
+	r.recheck(r.state.refuse(stepOf(a.RetryKey()), retry{}, longestPause, r.executor.Clock.Now()))
 }
 
 func (r *run) recheck(after time.Duration) {
