@@ -31,11 +31,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"github.com/kruise-operator/kruise-operator/internal/kube/freshness"
 	"github.com/kruise-operator/kruise-operator/internal/kube/pages"
 )
 
@@ -54,7 +54,7 @@ const (
 
 // Store is an informer's content. A client-go informer's store is one.
 type Store interface {
-	LastStoreSyncResourceVersion() string
+	freshness.Store
 	List() []any
 }
 
@@ -166,7 +166,7 @@ func (g *Gate) list(ctx context.Context, kind schema.GroupVersionKind) (state, e
 		had.listed = cmp.Or(had.listed, some.ResourceVersion)
 		for i := range some.Items {
 			had.objects[some.Items[i].UID] = struct{}{}
-			if later(some.Items[i].ResourceVersion, had.highest) {
+			if !freshness.Reached(had.highest, some.Items[i].ResourceVersion) {
 				had.highest = some.Items[i].ResourceVersion
 			}
 		}
@@ -176,7 +176,7 @@ func (g *Gate) list(ctx context.Context, kind schema.GroupVersionKind) (state, e
 
 // isIn is true if the store has the server's state.
 func (s state) isIn(store Store) bool {
-	if s.highest != "" && later(s.highest, store.LastStoreSyncResourceVersion()) {
+	if s.highest != "" && !freshness.Reached(store.LastStoreSyncResourceVersion(), s.highest) {
 		return false
 	}
 	for _, stored := range store.List() {
@@ -184,19 +184,9 @@ func (s state) isIn(store Store) bool {
 		if err != nil {
 			continue
 		}
-		if _, had := s.objects[object.GetUID()]; !had && !later(object.GetResourceVersion(), s.listed) {
+		if _, had := s.objects[object.GetUID()]; !had && freshness.Reached(s.listed, object.GetResourceVersion()) {
 			return false // it was deleted before
 		}
 	}
 	return true
-}
-
-// later is true if version a is later than b, or b is unknown. Incomparable versions hold
-// nothing back.
-func later(a, b string) bool {
-	if b == "" {
-		return true
-	}
-	order, err := resourceversion.CompareResourceVersion(a, b)
-	return err == nil && order > 0
 }

@@ -80,7 +80,7 @@ func newFixture(t *testing.T, change func(*Options), objects ...client.Object) *
 		set:     testutil.StatefulSet("web").UID("set").Obj(),
 	}
 	record := &freshness.Record{}
-	f.tracker = freshness.New(f.server, f.clock, func(freshness.Owner) *freshness.Record { return record })
+	f.tracker = freshness.New((&writer.Writer{Live: f.server}).Look, f.clock, func(freshness.Owner) *freshness.Record { return record })
 	options := Options{
 		Kind:   appsv1beta1.GroupVersion().WithKind("StatefulSet").GroupKind(),
 		Writer: &writer.Writer{Client: f.server, Live: f.server, Tracker: f.tracker},

@@ -41,8 +41,8 @@ func (t *Tracker) resolve(ctx context.Context, o Owner) error {
 
 	var failed error
 	for ref, d := range doubts {
-		found, err := t.look(ctx, ref)
-		if err != nil && now.Sub(d.at) <= recordTimeout {
+		found, err := t.look(ctx, ref.Kind, types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name})
+		if err = client.IgnoreNotFound(err); err != nil && now.Sub(d.at) <= recordTimeout {
 			failed = fmt.Errorf("looking up %s %s, whose last write is in doubt: %w", ref.Kind.Kind, ref.Name, err)
 			if Judge(err) == InDoubt {
 				break // The server is not there; the others would only take as long.
@@ -53,18 +53,6 @@ func (t *Tracker) resolve(ctx context.Context, o Owner) error {
 		t.settle(o, ref, d.op, found)
 	}
 	return failed
-}
-
-// look reads an object's metadata live; nil when there is no such object.
-func (t *Tracker) look(ctx context.Context, ref Ref) (*metav1.PartialObjectMetadata, error) {
-	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
-	defer cancel()
-	found := &metav1.PartialObjectMetadata{}
-	found.SetGroupVersionKind(ref.Kind)
-	if err := t.live.Get(ctx, types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name}, found); err != nil {
-		return nil, client.IgnoreNotFound(err)
-	}
-	return found, nil
 }
 
 // settle ends a doubt by the live object; nil if there is none.

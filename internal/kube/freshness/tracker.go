@@ -34,7 +34,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/utils/clock"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kruise-operator/kruise-operator/internal/engine/lazy"
 )
@@ -42,8 +41,6 @@ import (
 const (
 	// recordTimeout is how long a record may hold its owner back.
 	recordTimeout = 5 * time.Minute
-	// lookTimeout is the deadline of one live read.
-	lookTimeout = 15 * time.Second
 	// lookAgain is how long a deleted pod may look whole in the cache before it is looked up live, and how long until the next time.
 	lookAgain = 5 * time.Second
 	// shortestWait and longestWait bound Ready's waits; they double from the first to the
@@ -104,11 +101,13 @@ type Store interface {
 	LastStoreSyncResourceVersion() string
 }
 
+// Look reads the metadata of an object past the cache.
+type Look func(context.Context, schema.GroupVersionKind, types.NamespacedName) (*metav1.PartialObjectMetadata, error)
+
 // Tracker knows the writes not yet surely seen. Each owner's state is in its Record. It is
 // safe for concurrent use.
 type Tracker struct {
-	// live reads past the cache.
-	live  client.Reader
+	look  Look
 	clock clock.PassiveClock
 	// records has the record of an owner: the same one for as long as the owner is remembered.
 	records func(Owner) *Record
@@ -150,8 +149,8 @@ type deletion struct {
 }
 
 // New returns a Tracker with these records.
-func New(live client.Reader, c clock.PassiveClock, records func(Owner) *Record) *Tracker {
-	return &Tracker{live: live, clock: c, records: records, stores: map[schema.GroupVersionKind]Store{}}
+func New(look Look, c clock.PassiveClock, records func(Owner) *Record) *Tracker {
+	return &Tracker{look: look, clock: c, records: records, stores: map[schema.GroupVersionKind]Store{}}
 }
 
 // Watch lets writes of kind be waited for in store. Writes of other kinds are not waited for.
@@ -177,7 +176,7 @@ func (t *Tracker) lock(o Owner) *Record {
 
 func (t *Tracker) wrote(r *Record, kind schema.GroupVersionKind, resourceVersion string) {
 	last, ok := r.written[kind]
-	if ok && reached(last.resourceVersion, resourceVersion) {
+	if ok && Reached(last.resourceVersion, resourceVersion) {
 		return
 	}
 	lazy.Put(&r.written, kind, mark{resourceVersion: resourceVersion, at: t.clock.Now()})
@@ -243,7 +242,7 @@ func (t *Tracker) Ready(ctx context.Context, o Owner) (time.Duration, error) {
 	now := t.clock.Now()
 	for kind, m := range r.written {
 		store, watched := t.store(kind)
-		if !watched || reached(store.LastStoreSyncResourceVersion(), m.resourceVersion) || now.Sub(m.at) > recordTimeout {
+		if !watched || Reached(store.LastStoreSyncResourceVersion(), m.resourceVersion) || now.Sub(m.at) > recordTimeout {
 			delete(r.written, kind)
 		}
 	}
@@ -261,7 +260,7 @@ func (t *Tracker) Unseen(o Owner, own schema.GroupVersionKind) bool {
 	r := t.lock(o)
 	defer r.mu.Unlock()
 	for kind, m := range r.written {
-		if store, watched := t.store(kind); watched && kind != own && !reached(store.LastStoreSyncResourceVersion(), m.resourceVersion) {
+		if store, watched := t.store(kind); watched && kind != own && !Reached(store.LastStoreSyncResourceVersion(), m.resourceVersion) {
 			return true
 		}
 	}
@@ -276,9 +275,9 @@ func (t *Tracker) store(kind schema.GroupVersionKind) (Store, bool) {
 	return store, watched
 }
 
-// reached is true if version have is not older than want. Incomparable versions hold
+// Reached is true if version have is not older than want. Incomparable versions hold
 // nothing back, except an empty one: nothing was seen yet.
-func reached(have, want string) bool {
+func Reached(have, want string) bool {
 	if have == "" {
 		return false
 	}

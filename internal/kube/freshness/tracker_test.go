@@ -57,7 +57,15 @@ func newFixture(live ...client.Object) *fixture {
 		},
 	})
 	kept := map[types.UID]*Record{}
-	f.Tracker = New(reader, f.clock, func(o Owner) *Record {
+	look := func(ctx context.Context, kind schema.GroupVersionKind, key types.NamespacedName) (*metav1.PartialObjectMetadata, error) {
+		found := &metav1.PartialObjectMetadata{}
+		found.SetGroupVersionKind(kind)
+		if err := reader.Get(ctx, key, found); err != nil {
+			return nil, err
+		}
+		return found, nil
+	}
+	f.Tracker = New(look, f.clock, func(o Owner) *Record {
 		if kept[o.UID] == nil {
 			kept[o.UID] = &Record{}
 		}

@@ -47,7 +47,7 @@ func newFixture(t *testing.T) *fixture {
 		clock:  clocktesting.NewFakePassiveClock(time.Unix(1e9, 0)),
 	}
 	record := &freshness.Record{}
-	tracker := freshness.New(f.server, f.clock, func(freshness.Owner) *freshness.Record { return record })
+	tracker := freshness.New((&writer.Writer{Live: f.server}).Look, f.clock, func(freshness.Owner) *freshness.Record { return record })
 	tracker.Watch(appsv1beta1.GroupVersion().WithKind("StatefulSet"), f)
 	f.Writer = &Writer{Writer: &writer.Writer{Client: f.server, Live: f.server, Tracker: tracker}, Clock: f.clock, Interval: time.Second}
 	return f

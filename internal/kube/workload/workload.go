@@ -127,9 +127,9 @@ type Base struct {
 // New returns a Base without watches.
 func New(name string, kind schema.GroupVersionKind, d Dependencies) *Base {
 	b := &Base{Dependencies: d, Name: name, Kind: kind}
-	tracker := freshness.New(d.Live, d.Clock, func(owner freshness.Owner) *freshness.Record { return &b.memories.of(owner).writes })
-	w := &writer.Writer{Client: d.Client, Live: d.Live, Tracker: tracker, Timeout: d.WriteTimeout}
-	b.Tracker, b.Writer = tracker, w
+	w := &writer.Writer{Client: d.Client, Live: d.Live, Timeout: d.WriteTimeout}
+	w.Tracker = freshness.New(w.Look, d.Clock, func(owner freshness.Owner) *freshness.Record { return &b.memories.of(owner).writes })
+	b.Tracker, b.Writer = w.Tracker, w
 	options := executor.Options{Kind: kind.GroupKind(), Writer: w, Pool: d.Pool, Recorder: d.Recorder, Metrics: d.Metrics, Clock: d.Clock, Slice: executor.Slice}
 	if d.LaunchOrder {
 		options.Prepare = b.orderContainers

@@ -47,7 +47,7 @@ func newWriter(t *testing.T) (*Writer, *testutil.Client, *corev1.Pod) {
 	pod := testutil.Pod("web-0").Namespace("shop").UID("a").Obj()
 	server := testutil.NewClient(kinds, nil, pod)
 	record := &freshness.Record{}
-	tracker := freshness.New(server, clock.RealClock{}, func(freshness.Owner) *freshness.Record { return record })
+	tracker := freshness.New((&Writer{Live: server}).Look, clock.RealClock{}, func(freshness.Owner) *freshness.Record { return record })
 	tracker.Watch(kindPod(), store(""))
 	return &Writer{Client: server, Live: server, Tracker: tracker}, server, pod
 }
