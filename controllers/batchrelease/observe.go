@@ -142,7 +142,7 @@ func (o *observed) noted(release *v1beta1.BatchRelease) {
 
 // readDeployment reads one with its ReplicaSets.
 func (r *Reconciler) readDeployment(ctx context.Context, o *observed, name types.NamespacedName, release *v1beta1.BatchRelease) error {
-	d, err := released.ReadDeployment(ctx, r.Live, name)
+	d, err := released.ReadDeployment(ctx, r.Live, name, true)
 	if err != nil {
 		return err
 	}

@@ -114,7 +114,7 @@ func (r *Reconciler) readWorkload(ctx context.Context, key types.NamespacedName,
 		}
 		return err
 	}
-	if s.deployment, err = released.ReadSpec(ctx, r.Live, key); err == nil {
+	if s.deployment, err = released.ReadDeployment(ctx, r.Live, key, false); err == nil {
 		s.workload, err = s.deployment.Unstructured()
 	}
 	return err

@@ -34,7 +34,6 @@ const maxSlices = 100
 type requests struct {
 	want  plan.Want
 	names traffic.Names
-	label string
 	// stableHash and pods choose the pods of the old and the new version.
 	stableHash string
 	pods       traffic.Pods
@@ -58,8 +57,7 @@ func (r *Reconciler) observeRequests(ctx context.Context, o *v1beta1.Rollout, s 
 		return nil
 	}
 	canary := o.Spec.Strategy.Canary
-	q := &requests{want: *want, names: routing.Names(o.Name, canary), label: labelOf(s.row), stableHash: s.stableHash}
-	q.pods.Label = q.label
+	q := &requests{want: *want, names: routing.Names(o.Name, canary), stableHash: s.stableHash, pods: traffic.Pods{Label: labelOf(s.row)}}
 	if s.Workload != nil {
 		q.pods.Hash = s.Workload.PodHash
 	}
@@ -97,10 +95,10 @@ func (r *Reconciler) readServices(ctx context.Context, o *v1beta1.Rollout, q *re
 	if q.stable, _, err = r.routes.Object(ctx, service, o.Namespace, q.names.Stable); err != nil {
 		return err
 	}
-	pinned := traffic.Pinned(q.stable, q.label)
+	pinned := traffic.Pinned(q.stable, q.pods.Label)
 	w.Stable = traffic.ServiceState{Exists: q.stable != nil, Pinned: pinned != "" && (!q.up() || q.want.Empties || pinned == q.stableHash)}
 	if q.up() && !q.want.Ahead && !w.OneService && q.stable != nil && !w.Stable.Pinned && q.stableHash != "" {
-		if w.StableReady, err = routes.AnyPod(ctx, r.Live, q.stable, map[string]string{q.label: q.stableHash}); err != nil {
+		if w.StableReady, err = routes.AnyPod(ctx, r.Live, q.stable, map[string]string{q.pods.Label: q.stableHash}); err != nil {
 			return err
 		}
 	}
@@ -169,9 +167,9 @@ func trafficActions(r *v1beta1.Rollout, q *requests, act traffic.Act) []planning
 	w := &routes.Writes{Owner: r, Kind: kind(), Act: act}
 	switch act {
 	case traffic.PinStable:
-		w.Patch(q.stable, traffic.Pin(q.stable, q.label, q.stableHash))
+		w.Patch(q.stable, traffic.Pin(q.stable, q.pods.Label, q.stableHash))
 	case traffic.OpenStable:
-		w.Patch(q.stable, traffic.Pin(q.stable, q.label, ""))
+		w.Patch(q.stable, traffic.Pin(q.stable, q.pods.Label, ""))
 	case traffic.MakeCanary:
 		if q.canary == nil {
 			w.Create(q.service)
@@ -181,7 +179,7 @@ func trafficActions(r *v1beta1.Rollout, q *requests, act traffic.Act) []planning
 	case traffic.DropCanary:
 		w.Remove(q.canary)
 	case traffic.DisownRoutes:
-		if traffic.Pinned(q.stable, q.label) == "" {
+		if traffic.Pinned(q.stable, q.pods.Label) == "" {
 			w.Patch(q.stable, traffic.Disown(q.stable))
 		}
 		w.Routes(q.places)

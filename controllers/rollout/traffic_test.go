@@ -28,7 +28,7 @@ func TestTrafficActions(t *testing.T) {
 	r.Namespace, r.Name, r.UID = "shop", "web", "u"
 	ref := v1beta1.TrafficRoutingRef{Service: "web", Ingress: &v1beta1.IngressTrafficRouting{Name: "web"}, Gateway: &v1beta1.GatewayTrafficRouting{HTTPRouteName: ptr.To("web")}}
 	q := &requests{
-		want: plan.Want{Goal: traffic.Route, Share: traffic.Share{Weight: ptr.To(int32(20))}}, label: traffic.HashLabel, stableHash: "old",
+		want: plan.Want{Goal: traffic.Route, Share: traffic.Share{Weight: ptr.To(int32(20))}}, stableHash: "old",
 		names: routing.Names("web", &v1beta1.CanaryStrategy{TrafficRoutings: []v1beta1.TrafficRoutingRef{ref}}), pods: traffic.Pods{Label: traffic.HashLabel, Hash: "new"},
 	}
 	q.stable = patched.YAML(t, `{apiVersion: v1, kind: Service, metadata: {name: web, namespace: shop, resourceVersion: "3", managedFields: [{manager: kruise-operator-rollout}]}, spec: {selector: {app: web}, ports: [{port: 80}]}}`)

@@ -39,17 +39,9 @@ type Deployment struct {
 	Others []*appsv1.ReplicaSet
 }
 
-// ReadDeployment reads a Deployment and its ReplicaSets. It fails with ErrMoved when the first changes meanwhile.
-func ReadDeployment(ctx context.Context, live client.Reader, name types.NamespacedName) (*Deployment, error) {
-	return readDeployment(ctx, live, name, func(a, b metav1.Object) bool { return a.GetResourceVersion() == b.GetResourceVersion() })
-}
-
-// ReadSpec is ReadDeployment for those who need no status: that may change meanwhile.
-func ReadSpec(ctx context.Context, live client.Reader, name types.NamespacedName) (*Deployment, error) {
-	return readDeployment(ctx, live, name, func(a, b metav1.Object) bool { return a.GetGeneration() == b.GetGeneration() })
-}
-
-func readDeployment(ctx context.Context, live client.Reader, name types.NamespacedName, same func(a, b metav1.Object) bool) (*Deployment, error) {
+// ReadDeployment reads a Deployment and its ReplicaSets. It fails with ErrMoved when the first changes meanwhile; who does not need its status
+// says so, and that may change.
+func ReadDeployment(ctx context.Context, live client.Reader, name types.NamespacedName, status bool) (*Deployment, error) {
 	d, after := &Deployment{Deployment: &appsv1.Deployment{}}, &metav1.PartialObjectMetadata{}
 	if err := live.Get(ctx, name, d.Deployment); err != nil {
 		return nil, err
@@ -66,7 +58,7 @@ func readDeployment(ctx context.Context, live client.Reader, name types.Namespac
 	if err := live.Get(ctx, name, after); err != nil {
 		return nil, err
 	}
-	if !same(after, d) || after.UID != d.UID {
+	if after.UID != d.UID || after.Generation != d.Generation || status && after.ResourceVersion != d.ResourceVersion {
 		return nil, ErrMoved
 	}
 	for i := range sets.Items {

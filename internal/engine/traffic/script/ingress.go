@@ -4,6 +4,7 @@
 package script
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 
@@ -75,15 +76,10 @@ func complete(match *v1beta1.HTTPRouteMatch) {
 	exact, prefix, root := "Exact", "PathPrefix", "/"
 	for _, all := range [][]v1beta1.HTTPNamedMatch{match.Headers, match.QueryParams} {
 		for i := range all {
-			if all[i].Type == nil {
-				all[i].Type = &exact
-			}
+			all[i].Type = cmp.Or(all[i].Type, &exact)
 		}
 	}
-	if p := match.Path; p != nil && p.Type == nil {
-		p.Type = &prefix
-	}
-	if p := match.Path; p != nil && p.Value == nil {
-		p.Value = &root
+	if p := match.Path; p != nil {
+		p.Type, p.Value = cmp.Or(p.Type, &prefix), cmp.Or(p.Value, &root)
 	}
 }
