@@ -32,7 +32,6 @@ const maxSlices = 100
 
 // requests are what was read of them.
 type requests struct {
-	want  plan.Want
 	names traffic.Names
 	// stableHash and pods choose the pods of the old and the new version.
 	stableHash string
@@ -52,12 +51,12 @@ func labelOf(row rollable.Workload) string {
 
 // observeRequests reads Services and routes, past the cache, and only when the release needs something of them.
 func (r *Reconciler) observeRequests(ctx context.Context, o *v1beta1.Rollout, s *seen) error {
-	want := plan.Wanted(o, s.Workload, s.Release)
-	if want == nil {
+	s.World = plan.Wanted(o, s.Workload, s.Release)
+	if s.World == nil {
 		return nil
 	}
 	canary := o.Spec.Strategy.Canary
-	q := &requests{want: *want, names: routing.Names(o.Name, canary), stableHash: s.stableHash, pods: traffic.Pods{Label: labelOf(s.row)}}
+	q := &requests{names: routing.Names(o.Name, canary), stableHash: s.stableHash, pods: traffic.Pods{Label: labelOf(s.row)}}
 	if s.Workload != nil {
 		q.pods.Hash = s.Workload.PodHash
 	}
@@ -65,7 +64,7 @@ func (r *Reconciler) observeRequests(ctx context.Context, o *v1beta1.Rollout, s 
 		q.pods.Append, q.pods.Patched = r.appends, canary.PatchPodTemplateMetadata.Labels
 	}
 	s.requests = q
-	s.World = &traffic.World{Goal: want.Goal, Share: want.Share, Empties: want.Empties, OneService: q.names.Stable == q.names.Canary}
+	s.World.OneService = q.names.Stable == q.names.Canary
 	if err := r.readServices(ctx, o, q, s.World); err != nil {
 		return err
 	}
@@ -82,13 +81,6 @@ func (r *Reconciler) observeRequests(ctx context.Context, o *v1beta1.Rollout, s 
 	return nil
 }
 
-// up: new pods are to get requests. routes: now.
-func (q *requests) up() bool { return q.want.Goal == traffic.Prepare || q.routes() }
-
-func (q *requests) routes() bool {
-	return q.want.Goal == traffic.Route || q.want.Goal == traffic.Finish
-}
-
 // readServices reads that of the user and that of the new version.
 func (r *Reconciler) readServices(ctx context.Context, o *v1beta1.Rollout, q *requests, w *traffic.World) (err error) {
 	service := corev1.SchemeGroupVersion.WithKind("Service")
@@ -96,8 +88,8 @@ func (r *Reconciler) readServices(ctx context.Context, o *v1beta1.Rollout, q *re
 		return err
 	}
 	pinned := traffic.Pinned(q.stable, q.pods.Label)
-	w.Stable = traffic.ServiceState{Exists: q.stable != nil, Pinned: pinned != "" && (!q.up() || q.want.Empties || pinned == q.stableHash)}
-	if q.up() && !q.want.Ahead && !w.OneService && q.stable != nil && !w.Stable.Pinned && q.stableHash != "" {
+	w.Stable = traffic.ServiceState{Exists: q.stable != nil, Pinned: pinned != "" && (!w.Goal.Up() || w.Empties || pinned == q.stableHash)}
+	if w.Goal.Up() && !w.Ahead && !w.OneService && q.stable != nil && !w.Stable.Pinned && q.stableHash != "" {
 		if w.StableReady, err = routes.AnyPod(ctx, r.Live, q.stable, map[string]string{q.pods.Label: q.stableHash}); err != nil {
 			return err
 		}
@@ -108,14 +100,14 @@ func (r *Reconciler) readServices(ctx context.Context, o *v1beta1.Rollout, q *re
 	if q.canary, _, err = r.routes.Object(ctx, service, o.Namespace, q.names.Canary); err != nil {
 		return err
 	}
-	if q.routes() && q.stable != nil && q.pods.Hash == "" {
+	if w.Goal.Routes() && q.stable != nil && q.pods.Hash == "" {
 		return errMoved // new pods have no label yet
 	}
 	if !traffic.Owned(q.canary, string(o.UID)) {
 		q.canary = nil // making ours is refused then, and says so
 	}
 	w.Canary.Exists = q.canary != nil
-	if w.Canary.Exists && q.routes() {
+	if w.Canary.Exists && w.Goal.Routes() {
 		w.Canary.Ready, err = r.anyReady(ctx, o.Namespace, q.names.Canary)
 	}
 	return err
@@ -136,7 +128,7 @@ func (r *Reconciler) anyReady(ctx context.Context, namespace, service string) (b
 // readRoutes reads all of them, and asks their providers.
 func (r *Reconciler) readRoutes(ctx context.Context, o *v1beta1.Rollout, q *requests, s *seen) (err error) {
 	q.places, err = r.routes.Read(ctx, routes.Asked{
-		Owner: o, Refs: o.Spec.Strategy.Canary.TrafficRoutings, Names: q.names, Share: q.want.Share, Goal: q.want.Goal,
+		Owner: o, Refs: o.Spec.Strategy.Canary.TrafficRoutings, Names: q.names, Share: s.World.Share, Goal: s.World.Goal,
 	})
 	if err != nil {
 		return err
@@ -150,7 +142,7 @@ func (r *Reconciler) readRoutes(ctx context.Context, o *v1beta1.Rollout, q *requ
 func (q *requests) align(w *traffic.World) {
 	first := &w.Routes[0]
 	first.Marked = first.Marked || !w.Stable.Pinned && len(traffic.Disown(q.stable)) > 0
-	if w.OneService || q.stable == nil || !q.routes() {
+	if w.OneService || q.stable == nil || !w.Goal.Routes() {
 		w.Canary.Current = true
 		return
 	}

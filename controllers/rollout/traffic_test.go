@@ -14,7 +14,6 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/kruise-operator/kruise-operator/api/rollouts/v1beta1"
-	"github.com/kruise-operator/kruise-operator/controllers/rollout/plan"
 	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
 	"github.com/kruise-operator/kruise-operator/internal/engine/traffic"
 	"github.com/kruise-operator/kruise-operator/internal/engine/traffic/routing"
@@ -28,8 +27,8 @@ func TestTrafficActions(t *testing.T) {
 	r.Namespace, r.Name, r.UID = "shop", "web", "u"
 	ref := v1beta1.TrafficRoutingRef{Service: "web", Ingress: &v1beta1.IngressTrafficRouting{Name: "web"}, Gateway: &v1beta1.GatewayTrafficRouting{HTTPRouteName: ptr.To("web")}}
 	q := &requests{
-		want: plan.Want{Goal: traffic.Route, Share: traffic.Share{Weight: ptr.To(int32(20))}}, stableHash: "old",
-		names: routing.Names("web", &v1beta1.CanaryStrategy{TrafficRoutings: []v1beta1.TrafficRoutingRef{ref}}), pods: traffic.Pods{Label: traffic.HashLabel, Hash: "new"},
+		stableHash: "old",
+		names:      routing.Names("web", &v1beta1.CanaryStrategy{TrafficRoutings: []v1beta1.TrafficRoutingRef{ref}}), pods: traffic.Pods{Label: traffic.HashLabel, Hash: "new"},
 	}
 	q.stable = patched.YAML(t, `{apiVersion: v1, kind: Service, metadata: {name: web, namespace: shop, resourceVersion: "3", managedFields: [{manager: kruise-operator-rollout}]}, spec: {selector: {app: web}, ports: [{port: 80}]}}`)
 	for _, route := range routing.Of(ref, nil) {
@@ -40,12 +39,12 @@ func TestTrafficActions(t *testing.T) {
 spec: {rules: [{http: {paths: [{path: /, pathType: Prefix, backend: {service: {name: web, port: {number: 80}}}}]}}]}}`,
 		}[route.Kind.Kind])
 		var err error
-		if p.Reading, err = traffic.Read(p.Provider, "", p.Object, nil, q.names, q.want.Share, q.want.Goal); err != nil {
+		if p.Reading, err = traffic.Read(p.Provider, "", p.Object, nil, q.names, traffic.Share{Weight: ptr.To(int32(20))}, traffic.Route); err != nil {
 			t.Fatal(err)
 		}
 		q.places = append(q.places, p)
 	}
-	world := &traffic.World{Routes: []traffic.RouteState{{}}}
+	world := &traffic.World{Goal: traffic.Route, Routes: []traffic.RouteState{{}}}
 	q.align(world)
 	if world.Canary.Current || !world.Routes[0].Marked {
 		t.Errorf("got %+v", world)

@@ -18,18 +18,8 @@ const (
 	stuck = 10 * time.Second
 )
 
-// Want is what a release needs of requests now.
-type Want struct {
-	Goal  traffic.Goal
-	Share traffic.Share
-	// Empties: after the step no pod of the old version is left.
-	Empties bool
-	// Ahead: more pods are new than the step allows, as after a jump back, and the last old one may go. So no Service is to have those alone.
-	Ahead bool
-}
-
-// Wanted says what a stored status needs of requests; nil: nothing, and nobody has to look. w is nil when the workload is not there.
-func Wanted(r *v1beta1.Rollout, w *Workload, release *v1beta1.BatchRelease) *Want {
+// Wanted is a World with what a stored status needs of requests; nil: nothing, and nobody has to look. w is nil when the workload is not there.
+func Wanted(r *v1beta1.Rollout, w *Workload, release *v1beta1.BatchRelease) *traffic.World {
 	p := &pass{rollout: r, Snapshot: Snapshot{Workload: w, Release: release}}
 	p.Status = r.Status
 	sub := r.Status.CanaryStatus
@@ -37,7 +27,7 @@ func Wanted(r *v1beta1.Rollout, w *Workload, release *v1beta1.BatchRelease) *Wan
 		return nil
 	}
 	if goal, ends := traffic.GoalOf(sub.FinalisingStep); ends {
-		want := &Want{Goal: goal}
+		want := &traffic.World{Goal: goal}
 		if goal == traffic.Finish {
 			everything := int32(100)
 			want.Share.Weight = &everything
@@ -48,7 +38,7 @@ func Wanted(r *v1beta1.Rollout, w *Workload, release *v1beta1.BatchRelease) *Wan
 	if w == nil || r.Status.Phase != v1beta1.RolloutPhaseProgressing || p.reason() != v1beta1.ReasonInRolling || i < 1 || i > len(p.steps()) {
 		return nil
 	}
-	want := &Want{Share: p.share(i), Empties: p.empties(i), Ahead: p.ahead(i)}
+	want := &traffic.World{Share: p.share(i), Empties: p.empties(i), Ahead: p.ahead(i)}
 	switch sub.CurrentStepState {
 	case v1beta1.CanaryStepStateInit:
 		if want.Goal = traffic.Prepare; want.Share.None() {

@@ -31,6 +31,12 @@ const (
 	Finish
 )
 
+// Up says that new pods are to get requests.
+func (g Goal) Up() bool { return g == Prepare || g.Routes() }
+
+// Routes says that new pods are to get requests now.
+func (g Goal) Routes() bool { return g == Route || g == Finish }
+
 // GoalOf is the goal of a step of ending a release; false: it is not about requests. Finish goes with a weight of 100.
 func GoalOf(step v1beta1.FinalisingStep) (goal Goal, found bool) {
 	goal, found = map[v1beta1.FinalisingStep]Goal{
@@ -52,7 +58,10 @@ type World struct {
 	StableReady bool
 	// Empties: after this step no pod of the old version is left.
 	Empties bool
-	Routes  []RouteState
+	// Ahead: more pods are new than the step allows, as after a jump back, and the last old one may go. So no Service is to have those alone,
+	// and nobody looks whether they are ready.
+	Ahead  bool
+	Routes []RouteState
 	// Waited: the grace period is over since the last write of anybody. Overdue: so is the time in which any gateway would have said something.
 	Waited, Overdue bool
 }

@@ -23,7 +23,7 @@ func Read(p Provider, name string, object, own map[string]any, names Names, shar
 		return r, err
 	}
 	r.Back, r.Rest = r.End.Done() && err == nil, r.End.Later
-	if up := goal == Route || goal == Finish; up && object != nil {
+	if goal.Routes() && object != nil {
 		if r.Set, err = p.Want(object, own, names, share); err != nil && !r.refused(err) {
 			return r, err
 		}

@@ -81,11 +81,6 @@ type Asked struct {
 	Goal  traffic.Goal
 }
 
-// up: new pods are to get requests.
-func (a *Asked) up() bool {
-	return a.Goal == traffic.Prepare || a.Goal == traffic.Route || a.Goal == traffic.Finish
-}
-
 // Place is a route as it was read.
 type Place struct {
 	routing.Route
@@ -154,11 +149,11 @@ func (r *Reader) route(ctx context.Context, asked *Asked, p *Place) error {
 	}
 	served := !strings.HasPrefix(fault, "the API server")
 	_, noted := tree.Texts(object, "metadata", "annotations")[traffic.AnnotationOriginal]
-	if p.Scripted && fault == "" && (asked.up() || noted && p.Kind.Kind != "Ingress") {
+	if p.Scripted && fault == "" && (asked.Goal.Up() || noted && p.Kind.Kind != "Ingress") {
 		fault = fmt.Sprintf("the ConfigMap %s has no script %s", script.ConfigMap, p.Key)
 	}
 	if fault != "" {
-		p.Reading = unread(name, fault, served || asked.up())
+		p.Reading = unread(name, fault, served || asked.Goal.Up())
 		return nil
 	}
 	p.Object = object

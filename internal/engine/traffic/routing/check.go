@@ -41,17 +41,17 @@ const mostRoutes = 20
 // CheckAll finds the routes of the references of one workload, and their faults.
 func CheckAll(refs []v1beta1.TrafficRoutingRef, at *field.Path) (all []Route, errs field.ErrorList) {
 	for i, ref := range refs {
-		routes, faults := Check(ref, at.Index(i))
+		routes, faults := check(ref, at.Index(i))
 		errs = append(errs, faults...)
 		if i > 0 && ref.Service != refs[0].Service {
 			errs = append(errs, field.Invalid(at.Index(i).Child("service"), ref.Service, "must be "+refs[0].Service+", as in the first one: a workload has one Service in a release"))
 		}
 		for _, route := range routes {
-			if slices.ContainsFunc(all, func(r Route) bool { return r.key() == route.key() }) {
+			if slices.ContainsFunc(all, func(r Route) bool { return r.Kind.GroupKind() == route.Kind.GroupKind() && r.Name == route.Name }) {
 				errs = append(errs, field.Duplicate(route.Field, route.Name))
 			}
+			all = append(all, route)
 		}
-		all = append(all, routes...)
 	}
 	if len(all) > mostRoutes {
 		errs = append(errs, field.TooMany(at, len(all), mostRoutes))
@@ -59,10 +59,8 @@ func CheckAll(refs []v1beta1.TrafficRoutingRef, at *field.Path) (all []Route, er
 	return all, errs
 }
 
-func (r Route) key() string { return r.Kind.GroupKind().String() + "/" + r.Name }
-
-// Check finds the routes of a reference, and its faults.
-func Check(ref v1beta1.TrafficRoutingRef, at *field.Path) ([]Route, field.ErrorList) {
+// check finds the routes of a reference, and its faults.
+func check(ref v1beta1.TrafficRoutingRef, at *field.Path) ([]Route, field.ErrorList) {
 	routes := Of(ref, at)
 	var errs field.ErrorList
 	if ref.Service == "" {
@@ -76,7 +74,6 @@ func Check(ref v1beta1.TrafficRoutingRef, at *field.Path) ([]Route, field.ErrorL
 	if len(routes) == 0 {
 		errs = append(errs, field.Required(at, "one of ingress, gateway.httpRouteName, gateway.grpcRouteName and customNetworkRefs"))
 	}
-	seen := map[string]bool{}
 	for _, route := range routes {
 		faults := validation.IsDNS1123Subdomain(route.Name)
 		switch {
@@ -86,10 +83,7 @@ func Check(ref v1beta1.TrafficRoutingRef, at *field.Path) ([]Route, field.ErrorL
 			errs = append(errs, field.Required(route.Field, "the name of the "+route.Kind.Kind))
 		case len(faults) > 0:
 			errs = append(errs, field.Invalid(route.Field, route.Name, faults[0]))
-		case seen[route.key()]:
-			errs = append(errs, field.Duplicate(route.Field, route.Name))
 		}
-		seen[route.key()] = true
 	}
 	return routes, errs
 }

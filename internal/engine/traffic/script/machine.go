@@ -52,29 +52,23 @@ var errInstructions = errors.New("the script does too much")
 // budget is a context that also ends after a number of instructions: the machine asks Done before each one.
 type budget struct {
 	context.Context
-	left  int
-	spent chan struct{}
+	left int
+	end  context.CancelCauseFunc
 }
 
 func limited(ctx context.Context) context.Context {
-	spent := make(chan struct{})
-	close(spent)
-	return &budget{Context: ctx, left: instructions, spent: spent}
+	ctx, end := context.WithCancelCause(ctx)
+	return &budget{Context: ctx, left: instructions, end: end}
 }
 
 func (b *budget) Done() <-chan struct{} {
 	if b.left--; b.left < 0 {
-		return b.spent
+		b.end(errInstructions)
 	}
 	return b.Context.Done()
 }
 
-func (b *budget) Err() error {
-	if b.left < 0 {
-		return errInstructions
-	}
-	return b.Context.Err()
-}
+func (b *budget) Err() error { return context.Cause(b.Context) }
 
 func run(ctx context.Context, text string, input map[string]any) (map[string]any, error) {
 	if len(text) > source {
