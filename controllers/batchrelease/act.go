@@ -61,23 +61,23 @@ func (o *observed) actions(release *v1beta1.BatchRelease, d plan.Decision) []pla
 	case len(d.Label) > 0:
 		return append(o.actions(release, plan.Decision{Act: act}), o.labels(release, d.Label)...)
 	case act.Control:
-		return o.patch(stepControl, o.annotations(fields{
+		return o.patch(stepControl, fields{
 			shared.AnnotationControl: controlInfo(release), shared.AnnotationOriginal: o.original(),
 			shared.AnnotationAdvancedStrategy: nil, shared.AnnotationAdvancedStatus: nil,
-		}), o.braked())
+		}, o.braked())
 	case act.Partition != nil:
-		return o.patch(stepMove, o.annotations(nil), nested(o.partition(release, d.Status.CanaryStatus.CurrentBatch, *act.Partition), o.row.Partition...))
+		return o.patch(stepMove, nil, nested(o.partition(release, d.Status.CanaryStatus.CurrentBatch, *act.Partition), o.row.Partition...))
 	case act.Beside != nil:
 		twin := rollable.Twin{Revision: o.snapshot.Workload.Revision, Pods: *act.Beside}
-		return o.patch(stepMove, o.annotations(fields{shared.AnnotationOriginal: twin.Encode()}), nil)
+		return o.patch(stepMove, fields{shared.AnnotationOriginal: twin.Encode()}, nil)
 	case act.Rolling != nil:
 		return o.rolling(*act.Rolling)
 	case act.Restore && act.Keep && o.beside && o.deployment != nil: // with other numbers old pods would go
-		return o.patch(stepRestore, o.annotations(fields{shared.AnnotationControl: nil}), fields{"paused": true})
+		return o.patch(stepRestore, fields{shared.AnnotationControl: nil}, fields{"paused": true})
 	case act.Restore:
-		return o.patch(stepRestore, o.annotations(fields{
+		return o.patch(stepRestore, fields{
 			shared.AnnotationControl: nil, shared.AnnotationOriginal: nil, shared.AnnotationAdvancedStrategy: nil, shared.AnnotationAdvancedStatus: nil,
-		}), o.restored(act.Keep))
+		}, o.restored(act.Keep))
 	case act.Size != nil:
 		return o.size(*act.Size)
 	case len(act.Drop) > 0:
@@ -89,12 +89,15 @@ func (o *observed) actions(release *v1beta1.BatchRelease, d plan.Decision) []pla
 	}
 }
 
-// patch writes annotations and the spec of the workload, as it was read.
-func (o *observed) patch(step planning.Step, annotations, spec fields) []planning.Action {
-	body := fields{"metadata": fields{"annotations": annotations}}
+// patch writes annotations and the spec of the workload, as it was read, with the number by which the brake knows that it is ours.
+func (o *observed) patch(step planning.Step, more, spec fields) []planning.Action {
+	annotations := fields{shared.AnnotationSequence: brake.Next(o.object)}
+	maps.Copy(annotations, more)
+	metadata := fields{"annotations": annotations}
 	if o.advanced {
-		body["metadata"] = fields{"annotations": annotations, "labels": fields{shared.LabelAdvanced: nil}}
+		metadata["labels"] = fields{shared.LabelAdvanced: nil}
 	}
+	body := fields{"metadata": metadata}
 	if spec != nil {
 		body["spec"] = spec
 	}
@@ -102,14 +105,6 @@ func (o *observed) patch(step planning.Step, annotations, spec fields) []plannin
 		Verb: planning.VerbPatch, Step: step, Kind: o.row.Kind, Object: o.object, Change: planning.MergePatch(o.object, body),
 		Failure: planning.Event{Warning: true, Reason: "FailedUpdate", Message: "Changing the " + o.row.Kind.Kind},
 	}}
-}
-
-// annotations are those of a write, with the number by which the brake knows that it is ours.
-func (o *observed) annotations(more fields) fields {
-	all := fields{}
-	maps.Copy(all, more)
-	all[shared.AnnotationSequence] = brake.Next(o.object)
-	return all
 }
 
 func controlInfo(release *v1beta1.BatchRelease) string {
@@ -244,7 +239,7 @@ func (o *observed) rolling(step rolling.Step) []planning.Action {
 	default:
 		return nil
 	}
-	return o.patch(stepMove, o.annotations(nil), spec)
+	return o.patch(stepMove, nil, spec)
 }
 
 // set changes a ReplicaSet.

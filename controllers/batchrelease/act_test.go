@@ -33,7 +33,7 @@ func TestWritesTell(t *testing.T) {
 		}},
 		pods: []*corev1.Pod{{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web-0"}}, {ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web-1"}}},
 	}
-	moved := o.patch(stepMove, o.annotations(nil), nested(2, row.Partition...))
+	moved := o.patch(stepMove, nil, nested(2, row.Partition...))
 	if len(moved) != 1 || moved[0].Verb != planning.VerbPatch || moved[0].Kind.Kind != "StatefulSet" || moved[0].Failure.Reason != "FailedUpdate" {
 		t.Errorf("a partition is written by %+v", moved)
 	}

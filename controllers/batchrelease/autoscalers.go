@@ -113,7 +113,7 @@ func (o *observed) scale(hold bool) []planning.Action {
 	var all []planning.Action
 	for _, s := range o.scalers {
 		body := s.change(hold)
-		if body == nil {
+		if len(body) == 0 {
 			continue
 		}
 		all = append(all, planning.Action{
@@ -124,18 +124,14 @@ func (o *observed) scale(hold bool) []planning.Action {
 	return all
 }
 
-// change holds it, or frees it, and gives it its target back; nil: there is nothing to change.
+// change holds it, or frees it, and gives it its target back; empty: there is nothing to change.
 func (s scaler) change(hold bool) fields {
-	var body fields
+	body := fields{}
 	switch before, held := s.before(); {
 	case hold && !held:
 		body = s.held()
 	case held && !hold:
 		body = s.freed(before)
-	case s.target == "":
-		return nil
-	default:
-		body = fields{}
 	}
 	if s.target != "" {
 		put(body, s.target, "spec", "scaleTargetRef", "name")

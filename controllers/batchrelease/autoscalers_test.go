@@ -92,7 +92,7 @@ func TestAnAutoscalerHasItsTargetAgain(t *testing.T) {
 			`{"annotations":{"rollouts.kruise.io/original-scale-in":"Min"}}`, "web-DisableByRollout", `{"spec":{"scaleTargetRef":{"name":"web"}}}`,
 			`{"metadata":{"annotations":{"rollouts.kruise.io/original-scale-in":null}},"spec":{"scaleTargetRef":{"name":"web"}}}`,
 		},
-		"on":            {"{}", "web", `{"metadata":{"annotations":{"rollouts.kruise.io/original-scale-in":"none"}},"spec":{"behavior":{"scaleDown":{"selectPolicy":"Disabled"}}}}`, "null"},
+		"on":            {"{}", "web", `{"metadata":{"annotations":{"rollouts.kruise.io/original-scale-in":"none"}},"spec":{"behavior":{"scaleDown":{"selectPolicy":"Disabled"}}}}`, "{}"},
 		"of another":    {"{}", "api-DisableByRollout", "", ""},
 		"of a like one": {"{}", "web-2", "", ""},
 	} {
