@@ -105,11 +105,8 @@ func (l labeled) of(kind schema.GroupVersionKind, key types.NamespacedName) meta
 	if l[kind] == nil {
 		return nil
 	}
-	object, found, err := l[kind].GetStore().GetByKey(key.String())
-	at, is := object.(metav1.Object)
-	if !found || err != nil || !is {
-		return nil
-	}
+	object, _, _ := l[kind].GetStore().GetByKey(key.String())
+	at, _ := object.(metav1.Object)
 	return at
 }
 
@@ -118,10 +115,7 @@ func (l labeled) named(kind schema.GroupVersionKind, rollout types.NamespacedNam
 	if l[kind] == nil {
 		return nil
 	}
-	found, err := l[kind].GetIndexer().ByIndex(byRollout, rollout.String())
-	if err != nil {
-		return nil // the index is there
-	}
+	found, _ := l[kind].GetIndexer().ByIndex(byRollout, rollout.String()) // the index is there
 	var all []metav1.Object
 	for _, object := range found {
 		if at, is := object.(metav1.Object); is {

@@ -3,6 +3,8 @@
 
 package rolling
 
+import "slices"
+
 // Beside takes a batch of new pods one write further while all old ones stay. The rules are in the order of their numbers.
 //
 //  1. Old pods stop to count as available: when the template is set back, their set is the new one, and would have all others deleted.
@@ -43,10 +45,8 @@ func (v View) beside() int { return max(1, v.limit(), min(v.New.Replicas, v.Repl
 
 // Slowed is the write after which no old pod counts as available; Reached: none does.
 func Slowed(v View) Step {
-	for i, s := range v.Old {
-		if s.Replicas > 0 && !s.Slow {
-			return Step{Verb: Slow, Set: i}
-		}
+	if i := slices.IndexFunc(v.Old, func(s Set) bool { return s.Replicas > 0 && !s.Slow }); i >= 0 {
+		return Step{Verb: Slow, Set: i}
 	}
 	return Step{Verb: Reached}
 }
@@ -66,10 +66,8 @@ func (v View) withdraw(but int) Step {
 
 // Ended is the write after which nothing of the style is left in old sets; Reached: nothing is.
 func Ended(v View) Step {
-	for i, s := range v.Old {
-		if s.Slow {
-			return Step{Verb: Quick, Set: i}
-		}
+	if i := slices.IndexFunc(v.Old, func(s Set) bool { return s.Slow }); i >= 0 {
+		return Step{Verb: Quick, Set: i}
 	}
 	return v.remind()
 }
