@@ -16,10 +16,8 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-const (
-	// DesiredAnnotation is the Deployment controller's, on ReplicaSets.
-	DesiredAnnotation = "deployment.kubernetes.io/desired-replicas"
-)
+// DesiredAnnotation is the Deployment controller's, on ReplicaSets.
+const DesiredAnnotation = "deployment.kubernetes.io/desired-replicas"
 
 // Numbers are what a user wrote into a Deployment, kept in an annotation while ours stand there.
 type Numbers struct {

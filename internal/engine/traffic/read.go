@@ -3,9 +3,7 @@
 
 package traffic
 
-import (
-	"errors"
-)
+import "errors"
 
 // Reading is one route as it was read, and what its provider would change.
 type Reading struct {

@@ -71,25 +71,23 @@ func spoken(route, parent map[string]any) (traffic.Sight, string) {
 
 // said is what one gateway says.
 func said(status map[string]any, generation int64) (traffic.Sight, string) {
-	accepted, resolved := false, false
-	spoke := false
+	spoke, agreed := false, 0
 	for _, c := range tree.Items(status, "conditions") {
-		kind := tree.Text(c, "type")
-		if kind != "Accepted" && kind != "ResolvedRefs" {
+		if kind := tree.Text(c, "type"); kind != "Accepted" && kind != "ResolvedRefs" {
 			continue
 		}
-		observed, says := tree.Number(c, "observedGeneration")
-		spoke = spoke || says && observed > 0
-		switch current := observed == generation; {
-		case !current:
-		case tree.Text(c, "status") == "False":
+		observed, _ := tree.Number(c, "observedGeneration")
+		spoke = spoke || observed > 0
+		switch state := tree.Text(c, "status"); {
+		case observed != generation:
+		case state == "False":
 			return traffic.Refused, fmt.Sprintf("%s: %s", tree.Text(c, "reason"), tree.Text(c, "message"))
-		case tree.Text(c, "status") == "True":
-			accepted, resolved = accepted || kind == "Accepted", resolved || kind == "ResolvedRefs"
+		case state == "True":
+			agreed++
 		}
 	}
 	switch {
-	case accepted && resolved:
+	case agreed == 2:
 		return traffic.Seen, ""
 	case spoke:
 		return traffic.Behind, ""

@@ -14,10 +14,8 @@ import (
 	lua "github.com/yuin/gopher-lua"
 )
 
-const (
-	// values is how many a result may have, deep how deep it may be.
-	values, deep = 100_000, 64
-)
+// values is how many a result may have, deep how deep it may be.
+const values, deep = 100_000, 64
 
 // toLua is a value for a script.
 func (m *machine) toLua(value any) lua.LValue {
