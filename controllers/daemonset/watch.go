@@ -45,7 +45,7 @@ func judge(stored *unstructured.Unstructured) workload.Judge {
 	return func(node *corev1.Node) workload.NodeVerdict {
 		fit := pod.Fit(node)
 		return workload.NodeVerdict{
-			Runs: fit.ShouldRun, Keeps: fit.ShouldContinueRunning, Why: fit.Reason.String(),
+			Runs: fit.ShouldRun, Keeps: fit.ShouldContinueRunning, Why: fit.Reason,
 			Selected: selector != nil && (fit.ShouldRun || fit.ShouldContinueRunning) && selector.Matches(labels.Set(node.Labels)),
 		}
 	}

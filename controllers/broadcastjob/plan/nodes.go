@@ -56,7 +56,7 @@ func (s *Spec) Nodes(nodes []*corev1.Node) []Node {
 // with nothing else on it; if not, why completes "the node ...".
 func (f Fitting) Fits(node *corev1.Node) (fits bool, why string) {
 	if result := f.pod.Fit(node); !result.ShouldRun {
-		return false, result.Reason.String()
+		return false, result.Reason
 	}
 	if lacks := nodefit.Lacks(node, f.requests); len(lacks) > 0 {
 		return false, "has less " + string(lacks[0]) + " in all than the template requests"

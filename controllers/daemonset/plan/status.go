@@ -187,7 +187,7 @@ func leaving(s *Snapshot, plan *planning.Plan) []string {
 func noNode(nodes []Node) string {
 	reasons := make([]string, len(nodes))
 	for i := range nodes {
-		reasons[i] = nodes[i].Reason.String()
+		reasons[i] = nodes[i].Reason
 	}
 	return "No node should run a pod: " + nodefit.WhyNone(reasons)
 }

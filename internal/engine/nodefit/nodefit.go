@@ -8,11 +8,12 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	scheduling "k8s.io/component-helpers/scheduling/corev1"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
+	"k8s.io/klog/v2"
 )
 
 // Pod is the part of a pod template about nodes. The zero value fits every node without taints.
@@ -41,8 +42,8 @@ type Result struct {
 	// ShouldContinueRunning: a present pod may stay. A taint NoSchedule keeps new pods away and
 	// lets it stay.
 	ShouldContinueRunning bool
-	// Reason is the first rule against it.
-	Reason Reason
+	// Reason is the first rule against it; it completes "the node ...". Empty: none.
+	Reason string
 }
 
 // Fit decides about one node. The first rule that holds:
@@ -56,10 +57,10 @@ type Result struct {
 //  5. Otherwise it should run.
 func (p Pod) Fit(node *corev1.Node) Result {
 	if p.nodeName != "" && p.nodeName != node.Name {
-		return Result{Reason: Reason{Code: OtherNode}}
+		return Result{Reason: "is not the one that spec.template.spec.nodeName names"}
 	}
 	if match, err := p.affinity.Match(node); !match || err != nil {
-		return Result{Reason: Reason{Code: NodeAffinity}}
+		return Result{Reason: "does not match nodeSelector and node affinity of the template"}
 	}
 	result := Result{ShouldRun: true, ShouldContinueRunning: true}
 	for i := range node.Spec.Taints {
@@ -68,93 +69,22 @@ func (p Pod) Fit(node *corev1.Node) Result {
 			continue
 		}
 		if result.ShouldRun {
-			result.ShouldRun, result.Reason = false, Reason{Code: UntoleratedTaint, Key: taint.Key, Value: taint.Value, Effect: taint.Effect}
+			result.ShouldRun, result.Reason = false, "has taint "+taint.ToString()+", which the template does not tolerate"
 		}
 		if taint.Effect == corev1.TaintEffectNoExecute {
 			result.ShouldContinueRunning = false
 		}
 	}
 	if node.Spec.Unschedulable && result.ShouldRun && !p.tolerates(&corev1.Taint{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule}) {
-		result.ShouldRun, result.Reason = false, Reason{Code: Cordoned}
+		result.ShouldRun, result.Reason = false, "is cordoned"
 	}
 	return result
 }
 
+// tolerates says whether a toleration matches a taint. A server with the gate TaintTolerationComparisonOperators off stores
+// none that compares numbers.
 func (p Pod) tolerates(taint *corev1.Taint) bool {
-	for i := range p.tolerations {
-		if tolerates(&p.tolerations[i], taint) {
-			return true
-		}
-	}
-	return false
-}
-
-// tolerates says whether a toleration matches a taint: an empty effect or key matches all. Lt and
-// Gt compare integers; a server with the gate TaintTolerationComparisonOperators off stores no such
-// toleration.
-func tolerates(t *corev1.Toleration, taint *corev1.Taint) bool {
-	if t.Effect != "" && t.Effect != taint.Effect || t.Key != "" && t.Key != taint.Key {
-		return false
-	}
-	switch t.Operator {
-	case "", corev1.TolerationOpEqual:
-		return t.Value == taint.Value
-	case corev1.TolerationOpExists:
-		return true
-	case corev1.TolerationOpLt, corev1.TolerationOpGt:
-		limit, err := strconv.ParseInt(t.Value, 10, 64)
-		value, valueErr := strconv.ParseInt(taint.Value, 10, 64)
-		if err != nil || valueErr != nil {
-			return false
-		}
-		return t.Operator == corev1.TolerationOpLt && value < limit || t.Operator == corev1.TolerationOpGt && value > limit
-	default:
-		return false
-	}
-}
-
-// Code names a rule of Fit.
-type Code string
-
-// The rules against a pod on a node.
-const (
-	// OtherNode: the template names another node.
-	OtherNode Code = "OtherNode"
-	// NodeAffinity: nodeSelector or the required node affinity do not match.
-	NodeAffinity Code = "NodeAffinity"
-	// UntoleratedTaint: the node has an untolerated taint.
-	UntoleratedTaint Code = "UntoleratedTaint"
-	// Cordoned: spec.unschedulable of the node is true.
-	Cordoned Code = "Cordoned"
-)
-
-// Reason is why a pod should not run on a node. It is comparable, for counting. The zero value is
-// no reason.
-type Reason struct {
-	Code Code
-	// Key, Value and Effect are the taint's.
-	Key, Value string
-	Effect     corev1.TaintEffect
-}
-
-// String completes "the node ...".
-func (r Reason) String() string {
-	switch r.Code {
-	case OtherNode:
-		return "is not the one that spec.template.spec.nodeName names"
-	case NodeAffinity:
-		return "does not match nodeSelector and node affinity of the template"
-	case UntoleratedTaint:
-		value := ""
-		if r.Value != "" {
-			value = "=" + r.Value
-		}
-		return "has taint " + r.Key + value + ":" + string(r.Effect) + ", which the template does not tolerate"
-	case Cordoned:
-		return "is cordoned"
-	default:
-		return "fits"
-	}
+	return scheduling.TolerationsTolerateTaint(klog.Logger{}, p.tolerations, taint, true) //nolint:forbidigo // it logs nothing
 }
 
 // DaemonTolerations are every daemon pod's: it stays on an unready or unreachable node, and runs on

@@ -16,7 +16,14 @@ import (
 const (
 	noSchedule = corev1.TaintEffectNoSchedule
 	noExecute  = corev1.TaintEffectNoExecute
+
+	otherNode = "is not the one that spec.template.spec.nodeName names"
+	affinity  = "does not match nodeSelector and node affinity of the template"
 )
+
+func hasTaint(taint string) string {
+	return "has taint " + taint + ", which the template does not tolerate"
+}
 
 // node is called n-1 and has the label zone=a, and these taints.
 func node(taints ...corev1.Taint) *corev1.Node {
@@ -63,22 +70,22 @@ func TestFit(t *testing.T) {
 		daemon    bool
 		runs      bool
 		continues bool
-		why       nodefit.Reason
+		why       string
 	}{
 		"a plain pod fits a plain node":             {node: node(), runs: true, continues: true},
 		"the node that the template names":          {spec: corev1.PodSpec{NodeName: "n-1"}, node: node(), runs: true, continues: true},
-		"another node than the template names":      {spec: corev1.PodSpec{NodeName: "n-2"}, node: node(), why: nodefit.Reason{Code: nodefit.OtherNode}},
+		"another node than the template names":      {spec: corev1.PodSpec{NodeName: "n-2"}, node: node(), why: otherNode},
 		"nodeSelector matches":                      {spec: corev1.PodSpec{NodeSelector: map[string]string{"zone": "a"}}, node: node(), runs: true, continues: true},
-		"nodeSelector does not match":               {spec: corev1.PodSpec{NodeSelector: map[string]string{"zone": "b"}}, node: node(), why: nodefit.Reason{Code: nodefit.NodeAffinity}},
+		"nodeSelector does not match":               {spec: corev1.PodSpec{NodeSelector: map[string]string{"zone": "b"}}, node: node(), why: affinity},
 		"one of two alternatives matches":           {spec: requires(label("zone", "In", "b"), label("zone", "In", "a")), node: node(), runs: true, continues: true},
-		"no alternative matches":                    {spec: requires(label("zone", "In", "b"), label("zone", "DoesNotExist")), node: node(), why: nodefit.Reason{Code: nodefit.NodeAffinity}},
+		"no alternative matches":                    {spec: requires(label("zone", "In", "b"), label("zone", "DoesNotExist")), node: node(), why: affinity},
 		"numbers are compared":                      {spec: requires(label("cores", "Gt", "4")), node: node(), runs: true, continues: true},
 		"matchFields names the node":                {spec: requires(field("In", "n-1")), node: node(), runs: true, continues: true},
-		"matchFields excludes the node":             {spec: requires(field("NotIn", "n-1")), node: node(), why: nodefit.Reason{Code: nodefit.NodeAffinity}},
-		"an affinity without terms matches nothing": {spec: requires(), node: node(), why: nodefit.Reason{Code: nodefit.NodeAffinity}},
-		"an empty term matches nothing":             {spec: requires(corev1.NodeSelectorTerm{}), node: node(), why: nodefit.Reason{Code: nodefit.NodeAffinity}},
+		"matchFields excludes the node":             {spec: requires(field("NotIn", "n-1")), node: node(), why: affinity},
+		"an affinity without terms matches nothing": {spec: requires(), node: node(), why: affinity},
+		"an empty term matches nothing":             {spec: requires(corev1.NodeSelectorTerm{}), node: node(), why: affinity},
 		"an affinity that cannot be parsed matches nothing": {
-			spec: requires(label("zone", "Near", "a")), node: node(), why: nodefit.Reason{Code: nodefit.NodeAffinity},
+			spec: requires(label("zone", "Near", "a")), node: node(), why: affinity,
 		},
 		"a term that can be parsed is enough": {
 			spec: requires(label("zone", "Near", "a"), label("zone", "Exists")), node: node(), runs: true, continues: true,
@@ -90,47 +97,47 @@ func TestFit(t *testing.T) {
 			node: node(), runs: true, continues: true,
 		},
 		"NoSchedule keeps new pods away and lets others stay": {
-			node: node(gpu), continues: true, why: nodefit.Reason{Code: nodefit.UntoleratedTaint, Key: "gpu", Value: "yes", Effect: noSchedule},
+			node: node(gpu), continues: true, why: hasTaint("gpu=yes:NoSchedule"),
 		},
 		"NoExecute lets no pod stay": {
-			node: node(taint("gpu", "", noExecute)), why: nodefit.Reason{Code: nodefit.UntoleratedTaint, Key: "gpu", Effect: noExecute},
+			node: node(taint("gpu", "", noExecute)), why: hasTaint("gpu:NoExecute"),
 		},
 		"of two taints the harder one decides": {
-			node: node(gpu, taint("gpu", "", noExecute)), why: nodefit.Reason{Code: nodefit.UntoleratedTaint, Key: "gpu", Value: "yes", Effect: noSchedule},
+			node: node(gpu, taint("gpu", "", noExecute)), why: hasTaint("gpu=yes:NoSchedule"),
 		},
 		"a tolerated NoExecute does not save from NoSchedule": {
 			spec: tolerating(corev1.Toleration{Key: "x", Operator: "Exists", Effect: noExecute}), node: node(taint("x", "", noExecute), gpu),
-			continues: true, why: nodefit.Reason{Code: nodefit.UntoleratedTaint, Key: "gpu", Value: "yes", Effect: noSchedule},
+			continues: true, why: hasTaint("gpu=yes:NoSchedule"),
 		},
 		"PreferNoSchedule decides nothing":  {node: node(taint("gpu", "", corev1.TaintEffectPreferNoSchedule)), runs: true, continues: true},
 		"tolerated by key and value":        {spec: tolerating(corev1.Toleration{Key: "gpu", Value: "yes"}), node: node(gpu), runs: true, continues: true},
 		"tolerated whatever the value":      {spec: tolerating(corev1.Toleration{Key: "gpu", Operator: "Exists"}), node: node(gpu), runs: true, continues: true},
 		"tolerated whatever the key":        {spec: tolerating(corev1.Toleration{Operator: "Exists"}), node: node(gpu, taint("x", "", noExecute)), runs: true, continues: true},
 		"tolerated for a time only":         {spec: tolerating(corev1.Toleration{Key: "gpu", Operator: "Exists", TolerationSeconds: new(int64)}), node: node(gpu), runs: true, continues: true},
-		"another value is not tolerated":    {spec: tolerating(corev1.Toleration{Key: "gpu", Value: "no"}), node: node(gpu), continues: true, why: nodefit.Reason{Code: nodefit.UntoleratedTaint, Key: "gpu", Value: "yes", Effect: noSchedule}},
-		"another effect is not tolerated":   {spec: tolerating(corev1.Toleration{Key: "gpu", Value: "yes", Effect: noExecute}), node: node(gpu), continues: true, why: nodefit.Reason{Code: nodefit.UntoleratedTaint, Key: "gpu", Value: "yes", Effect: noSchedule}},
-		"an unknown operator tolerates not": {spec: tolerating(corev1.Toleration{Key: "gpu", Operator: "Like", Value: "yes"}), node: node(gpu), continues: true, why: nodefit.Reason{Code: nodefit.UntoleratedTaint, Key: "gpu", Value: "yes", Effect: noSchedule}},
+		"another value is not tolerated":    {spec: tolerating(corev1.Toleration{Key: "gpu", Value: "no"}), node: node(gpu), continues: true, why: hasTaint("gpu=yes:NoSchedule")},
+		"another effect is not tolerated":   {spec: tolerating(corev1.Toleration{Key: "gpu", Value: "yes", Effect: noExecute}), node: node(gpu), continues: true, why: hasTaint("gpu=yes:NoSchedule")},
+		"an unknown operator tolerates not": {spec: tolerating(corev1.Toleration{Key: "gpu", Operator: "Like", Value: "yes"}), node: node(gpu), continues: true, why: hasTaint("gpu=yes:NoSchedule")},
 		"a smaller number is tolerated":     {spec: tolerating(corev1.Toleration{Key: "load", Operator: "Lt", Value: "10"}), node: node(taint("load", "9", noSchedule)), runs: true, continues: true},
 		"a larger number is tolerated":      {spec: tolerating(corev1.Toleration{Key: "load", Operator: "Gt", Value: "10"}), node: node(taint("load", "11", noSchedule)), runs: true, continues: true},
-		"what is no number is not compared": {spec: tolerating(corev1.Toleration{Key: "load", Operator: "Lt", Value: "10"}), node: node(taint("load", "x", noSchedule)), continues: true, why: nodefit.Reason{Code: nodefit.UntoleratedTaint, Key: "load", Value: "x", Effect: noSchedule}},
-		"a cordoned node gets no pod":       {node: cordoned(), continues: true, why: nodefit.Reason{Code: nodefit.Cordoned}},
+		"what is no number is not compared": {spec: tolerating(corev1.Toleration{Key: "load", Operator: "Lt", Value: "10"}), node: node(taint("load", "x", noSchedule)), continues: true, why: hasTaint("load=x:NoSchedule")},
+		"a cordoned node gets no pod":       {node: cordoned(), continues: true, why: "is cordoned"},
 		"a daemon runs on a cordoned node":  {node: cordoned(), daemon: true, runs: true, continues: true},
 		"a daemon runs on a node that is not ready": {
 			node: node(taint(corev1.TaintNodeNotReady, "", noExecute), taint(corev1.TaintNodeUnreachable, "", noExecute)), daemon: true, runs: true, continues: true,
 		},
 		"a daemon waits for a node that was never ready": {
 			node: node(taint(corev1.TaintNodeNotReady, "", noSchedule)), daemon: true, continues: true,
-			why: nodefit.Reason{Code: nodefit.UntoleratedTaint, Key: corev1.TaintNodeNotReady, Effect: noSchedule},
+			why: hasTaint(corev1.TaintNodeNotReady + ":NoSchedule"),
 		},
 		"a daemon waits for the network of pods": {
 			node: node(taint(corev1.TaintNodeNetworkUnavailable, "", noSchedule)), daemon: true, continues: true,
-			why: nodefit.Reason{Code: nodefit.UntoleratedTaint, Key: corev1.TaintNodeNetworkUnavailable, Effect: noSchedule},
+			why: hasTaint(corev1.TaintNodeNetworkUnavailable + ":NoSchedule"),
 		},
 		"a daemon on the network of the host does not wait for it": {
 			spec: corev1.PodSpec{HostNetwork: true}, node: node(taint(corev1.TaintNodeNetworkUnavailable, "", noSchedule)), daemon: true, runs: true, continues: true,
 		},
 		"a daemon does not tolerate what its user did not say": {
-			node: node(gpu), daemon: true, continues: true, why: nodefit.Reason{Code: nodefit.UntoleratedTaint, Key: "gpu", Value: "yes", Effect: noSchedule},
+			node: node(gpu), daemon: true, continues: true, why: hasTaint("gpu=yes:NoSchedule"),
 		},
 	}
 	for name, tc := range cases {
@@ -144,24 +151,6 @@ func TestFit(t *testing.T) {
 				t.Errorf("fit (-want +got):\n%s", diff)
 			}
 		})
-	}
-}
-
-func TestReasonsAreReadable(t *testing.T) {
-	cases := map[string]nodefit.Reason{
-		"fits": {},
-		"is not the one that spec.template.spec.nodeName names":         {Code: nodefit.OtherNode},
-		"does not match nodeSelector and node affinity of the template": {Code: nodefit.NodeAffinity},
-		"has taint gpu=yes:NoSchedule, which the template does not tolerate": {
-			Code: nodefit.UntoleratedTaint, Key: "gpu", Value: "yes", Effect: noSchedule,
-		},
-		"has taint gpu:NoExecute, which the template does not tolerate": {Code: nodefit.UntoleratedTaint, Key: "gpu", Effect: noExecute},
-		"is cordoned": {Code: nodefit.Cordoned},
-	}
-	for want, reason := range cases {
-		if got := reason.String(); got != want {
-			t.Errorf("the node %s, want: %s", got, want)
-		}
 	}
 }
 
