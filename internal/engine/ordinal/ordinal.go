@@ -64,65 +64,34 @@ func New(start, replicas int32, reserve []intstr.IntOrString) (Set, error) {
 	return set, nil
 }
 
-// parseAll parses and merges the reserved elements.
+// parseAll parses the reserved elements and sorts them.
 func parseAll(reserve []intstr.IntOrString) ([]interval, error) {
 	all := make([]interval, 0, len(reserve))
 	for i, element := range reserve {
-		parsed, err := parse(element)
-		if err != nil {
-			return nil, fmt.Errorf("reserved ordinal %d, %q: %w", i, element.String(), err)
+		parsed, ok := parse(element)
+		if !ok {
+			return nil, fmt.Errorf("reserved ordinal %d, %q: neither a number nor a range such as \"3-7\"", i, element.String())
 		}
 		all = append(all, parsed)
 	}
-	slices.SortFunc(all, func(a, b interval) int {
-		return cmp.Or(cmp.Compare(a.first, b.first), cmp.Compare(a.last, b.last))
-	})
-	var merged []interval
-	for _, i := range all {
-		if n := len(merged); n > 0 && i.first <= merged[n-1].last+1 {
-			merged[n-1].last = max(merged[n-1].last, i.last)
-			continue
-		}
-		merged = append(merged, i)
-	}
-	return merged, nil
+	slices.SortFunc(all, func(a, b interval) int { return cmp.Compare(a.first, b.first) })
+	return all, nil
 }
 
-func parse(element intstr.IntOrString) (interval, error) {
+func parse(element intstr.IntOrString) (interval, bool) {
 	if element.Type == intstr.Int {
-		if element.IntVal < 0 {
-			return interval{}, fmt.Errorf("negative")
-		}
-		return interval{int(element.IntVal), int(element.IntVal)}, nil
+		return interval{int(element.IntVal), int(element.IntVal)}, element.IntVal >= 0
 	}
 	from, to, isRange := strings.Cut(element.StrVal, "-")
-	if !isRange {
-		return interval{}, fmt.Errorf("neither a number nor a range such as \"3-7\"")
-	}
-	first, err := number(from)
-	if err != nil {
-		return interval{}, err
-	}
-	last, err := number(to)
-	if err != nil {
-		return interval{}, err
-	}
-	if first > last {
-		return interval{}, fmt.Errorf("begins after it ends")
-	}
-	return interval{first, last}, nil
+	first, beginning := number(from)
+	last, end := number(to)
+	return interval{first, last}, isRange && beginning && end && first <= last
 }
 
 // number reads decimal digits and nothing else.
-func number(text string) (int, error) {
-	if text == "" || strings.Trim(text, "0123456789") != "" {
-		return 0, fmt.Errorf("%q is not a number", text)
-	}
-	n, err := strconv.ParseInt(text, 10, 32)
-	if err != nil {
-		return 0, fmt.Errorf("%s is larger than %d", text, math.MaxInt32)
-	}
-	return int(n), nil
+func number(text string) (int, bool) {
+	n, err := strconv.ParseUint(text, 10, 31)
+	return int(n), err == nil
 }
 
 // Len is how many ordinals there are.
@@ -174,12 +143,8 @@ func PodName(set string, ordinal int) string { return set + "-" + strconv.Itoa(o
 // no slot has that name.
 func OfPod(set, pod string) (int, bool) {
 	digits, found := strings.CutPrefix(pod, set+"-")
-	if !found {
-		return 0, false
+	if n, ok := number(digits); ok && found && strconv.Itoa(n) == digits {
+		return n, true
 	}
-	n, err := number(digits)
-	if err != nil || strconv.Itoa(n) != digits {
-		return 0, false
-	}
-	return n, true
+	return 0, false
 }

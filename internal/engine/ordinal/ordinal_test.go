@@ -120,11 +120,11 @@ func TestNewRefuses(t *testing.T) {
 		want            string
 	}{
 		"a number as a string":              {reserve: []intstr.IntOrString{intstr.FromInt32(1), intstr.FromString("7")}, want: `reserved ordinal 1, "7"`},
-		"a range that begins after it ends": {reserve: reserve("3-1"), want: `reserved ordinal 0, "3-1": begins after it ends`},
-		"a negative number":                 {reserve: []intstr.IntOrString{intstr.FromInt32(-2)}, want: `"-2": negative`},
-		"a number too large":                {reserve: reserve("0-2147483648"), want: "2147483648 is larger than 2147483647"},
-		"a range without a beginning":       {reserve: reserve("-3"), want: "negative"},
-		"a range without an end":            {reserve: reserve("3-"), want: "not a number"},
+		"a range that begins after it ends": {reserve: reserve("3-1"), want: `reserved ordinal 0, "3-1": neither a number nor a range`},
+		"a negative number":                 {reserve: []intstr.IntOrString{intstr.FromInt32(-2)}, want: `"-2": neither a number`},
+		"a number too large":                {reserve: reserve("0-2147483648"), want: `"0-2147483648": neither a number`},
+		"a range without a beginning":       {reserve: reserve("-3"), want: `"-3": neither a number`},
+		"a range without an end":            {reserve: reserve("3-"), want: `"3-": neither a number`},
 		"three numbers":                     {reserve: reserve("1-2-3"), want: `"1-2-3"`},
 		"white space":                       {reserve: reserve("1 - 2"), want: `"1 - 2"`},
 		"a plus sign":                       {reserve: reserve("+1-2"), want: `"+1-2"`},
