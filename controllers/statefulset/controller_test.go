@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -386,11 +387,13 @@ func TestOwnersOfClaim(t *testing.T) {
 	got := map[string]string{}
 	for _, name := range []string{"data-web-0", "web-logs-web-3", "data-my-web-1", "data-plain-0", "data-web", "logs-web-0"} {
 		claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: testutil.Namespace, Name: name}}
-		if set := names(s.ownersOfClaim(t.Context(), claim)); set != "" {
+		owners := s.ownersOfClaim(t.Context(), claim)
+		slices.SortFunc(owners, func(a, b types.NamespacedName) int { return strings.Compare(a.Name, b.Name) })
+		if set := names(owners); set != "" {
 			got[name] = set
 		}
 	}
-	want := map[string]string{"data-web-0": "web", "web-logs-web-3": "web", "data-my-web-1": "my-web"}
+	want := map[string]string{"data-web-0": "web", "web-logs-web-3": "web", "data-my-web-1": "my-web,web", "data-plain-0": "plain", "logs-web-0": "web"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("enqueued by claims (-want +got):\n%s", diff)
 	}

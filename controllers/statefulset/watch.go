@@ -14,7 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/kruise-operator/kruise-operator/internal/engine/claims"
 	"github.com/kruise-operator/kruise-operator/internal/kube/workload"
 )
 
@@ -38,29 +37,13 @@ func (r *Reconciler) ownersOfPod(ctx context.Context, pod client.Object) []types
 	return []types.NamespacedName{name}
 }
 
-// ownersOfClaim is the set with the claim's template and slot in its name.
+// ownersOfClaim are the sets whose slot ends the claim's name.
 func (r *Reconciler) ownersOfClaim(ctx context.Context, claim client.Object) []types.NamespacedName {
 	parts := slotName.FindStringSubmatch(claim.GetName())
 	if parts == nil {
 		return nil
 	}
 	return r.Concerned(ctx, claim.GetNamespace(), func(stored *unstructured.Unstructured) bool {
-		name := stored.GetName()
-		return strings.HasSuffix(parts[1], "-"+name) && hasClaimTemplate(stored.Object, parts[1], name)
+		return strings.HasSuffix(parts[1], "-"+stored.GetName())
 	})
-}
-
-// hasClaimTemplate says whether the set has claims of that name, without their ordinal. It reads
-// the stored set.
-func hasClaimTemplate(stored map[string]any, name, set string) bool {
-	templates, _, _ := unstructured.NestedFieldNoCopy(stored, "spec", "volumeClaimTemplates")
-	list, _ := templates.([]any)
-	for _, entry := range list {
-		template, _ := entry.(map[string]any)
-		templateName, _, _ := unstructured.NestedString(template, "metadata", "name")
-		if claims.Name(templateName, set) == name {
-			return true
-		}
-	}
-	return false
 }

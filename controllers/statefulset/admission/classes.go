@@ -74,7 +74,6 @@ func (s StorageClasses) check(ctx context.Context, claims, old []corev1.Persiste
 	return errs
 }
 
-// byName are claim templates by their names.
 // classInWords names a class as the request does: anybody can ask.
 func classInWords(name *string) string {
 	if name == nil {
@@ -83,6 +82,7 @@ func classInWords(name *string) string {
 	return "storage class " + *name
 }
 
+// byName are claim templates by their names.
 func byName(claims []corev1.PersistentVolumeClaim) map[string]*corev1.PersistentVolumeClaim {
 	named := make(map[string]*corev1.PersistentVolumeClaim, len(claims))
 	for i := range claims {

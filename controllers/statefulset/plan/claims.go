@@ -41,12 +41,12 @@ func (p *planner) keepClaims() {
 		p.fixOwners(pod, true)
 	}
 	for _, pod := range p.pods {
-		p.fixOwners(pod.Pod, false)
+		p.fixOwners(pod, false)
 		if pod.Terminating {
-			p.letGo(pod.Pod)
+			p.letGo(pod)
 			continue
 		}
-		p.holdStuck(pod.Pod)
+		p.holdStuck(pod)
 		if pod.Object.Status.Phase != corev1.PodPending {
 			continue
 		}

@@ -81,7 +81,7 @@ func (p *planner) moveUnavailable() {
 		return
 	}
 	for _, pod := range p.pods {
-		if pod.Terminating || pod.Revision == p.s.Update.Name && underWay(pod.Pod) {
+		if pod.Terminating || pod.Revision == p.s.Update.Name && underWay(pod) {
 			return
 		}
 	}
@@ -104,7 +104,7 @@ func (p *planner) specified() []*podset.Pod {
 	var specified []*podset.Pod
 	for _, pod := range slices.Backward(p.pods) {
 		if pod.Unwanted == podset.UnwantedSpecified && !pod.Terminating {
-			specified = append(specified, pod.Pod)
+			specified = append(specified, pod)
 		}
 	}
 	return specified
@@ -114,8 +114,8 @@ func (p *planner) specified() []*podset.Pod {
 // included.
 func (p *planner) countUnavailable() {
 	for _, pod := range p.pods {
-		if !pod.Available || p.Resize && p.growing(pod.Pod) {
-			p.unavailable.Use(pod.Pod)
+		if !pod.Available || p.Resize && p.growing(pod) {
+			p.unavailable.Use(pod)
 		}
 	}
 	missing := p.Ordinals.Len() - len(p.pods)
@@ -154,10 +154,7 @@ func (p *planner) rollout() podset.Rollout {
 func (p *planner) holdAll(specified []*podset.Pod) {
 	candidates := p.targets
 	if p.OnDelete {
-		candidates = make([]*podset.Pod, len(p.pods))
-		for i := range p.pods {
-			candidates[i] = p.pods[i].Pod
-		}
+		candidates = p.pods
 	}
 	waiting := slices.Clone(specified)
 	for _, pod := range candidates {
@@ -175,8 +172,8 @@ func (p *planner) holdPartition() {
 	}
 	kept := map[*podset.Pod]bool{}
 	for _, pod := range p.pods {
-		if p.outdated(pod.Pod) {
-			kept[pod.Pod] = true
+		if p.outdated(pod) {
+			kept[pod] = true
 		}
 	}
 	for _, pod := range p.targets {

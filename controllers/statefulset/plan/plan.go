@@ -5,6 +5,7 @@ package plan
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
@@ -71,7 +72,7 @@ type planner struct {
 	// pods are those at valid ordinals, by ordinal and in ascending order; surplus are the others,
 	// in descending order.
 	byOrdinal map[int]*podset.Pod
-	pods      []member
+	pods      []*podset.Pod
 	surplus   []*podset.Pod
 	// targets are the pods free to leave the current revision, in the order of their update.
 	targets []*podset.Pod
@@ -83,17 +84,11 @@ type planner struct {
 	touched map[string]bool
 }
 
-type member struct {
-	ordinal int
-	*podset.Pod
-}
-
 func newPlanner(spec *Spec, s *podset.Snapshot) *planner {
 	p := &planner{
 		Spec: spec, s: s,
 		draft:       spec.NewDraft(s),
 		byOrdinal:   make(map[int]*podset.Pod, len(s.Pods)),
-		pods:        make([]member, 0, len(s.Pods)),
 		unavailable: podset.Limit{Name: "maxUnavailable", Max: spec.MaxUnavailable},
 		touched:     map[string]bool{},
 	}
@@ -102,21 +97,19 @@ func newPlanner(spec *Spec, s *podset.Snapshot) *planner {
 	}
 	for i := range s.Pods {
 		pod := &s.Pods[i]
-		n := slotOrdinal(pod.Slot)
-		switch {
-		case n < 0: // not a slot of ours
-		case pod.Unwanted == podset.UnwantedSurplus:
+		if pod.Unwanted == podset.UnwantedSurplus {
 			p.surplus = append(p.surplus, pod)
-		default:
-			p.byOrdinal[n] = pod
-			p.pods = append(p.pods, member{n, pod})
-			if !pod.Terminating && pod.Revision != s.Update.Name {
-				p.old++
-			}
+			continue
+		}
+		p.byOrdinal[podOrdinal(pod)] = pod
+		if p.outdated(pod) {
+			p.old++
 		}
 	}
-	slices.SortFunc(p.pods, func(a, b member) int { return cmp.Compare(a.ordinal, b.ordinal) })
-	slices.SortFunc(p.surplus, func(a, b *podset.Pod) int { return cmp.Compare(slotOrdinal(b.Slot), slotOrdinal(a.Slot)) })
+	for _, o := range slices.Sorted(maps.Keys(p.byOrdinal)) {
+		p.pods = append(p.pods, p.byOrdinal[o])
+	}
+	slices.SortFunc(p.surplus, func(a, b *podset.Pod) int { return cmp.Compare(podOrdinal(b), podOrdinal(a)) })
 	return p
 }
 

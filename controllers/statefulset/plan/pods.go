@@ -4,7 +4,6 @@
 package plan
 
 import (
-	"cmp"
 	"iter"
 	"slices"
 	"strconv"
@@ -21,32 +20,20 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/revision"
 )
 
-// Pods derives the facts about the pods of the set, in the order of their ordinals. Other names are
+// Pods derives the facts about the pods of the set, in the order of their names. Other names are
 // left out. With an unreadable spec, no pod is unwanted. known is the last pass's knowledge; nil is
 // none.
 func Pods(spec *Spec, objects []*corev1.Pod, known *podset.AtRest, now time.Time) []podset.Pod {
-	type member struct {
-		ordinal int
-		object  *corev1.Pod
-	}
-	members := make([]member, 0, len(objects))
-	for _, object := range objects {
-		if n, ok := ordinal.OfPod(spec.Set.Name, object.Name); ok {
-			members = append(members, member{n, object})
-		}
-	}
-	slices.SortFunc(members, func(a, b member) int { return cmp.Compare(a.ordinal, b.ordinal) })
-
-	ordered := make([]*corev1.Pod, len(members))
-	for i, m := range members {
-		ordered[i] = m.object
-	}
-	return known.Observe(spec.Set.Generation, ordered, spec.FactRules(now), func(pod *corev1.Pod) podset.Identity {
-		o, _ := ordinal.OfPod(spec.Set.Name, pod.Name)
-		return podset.Identity{
-			Slot: slotOf(o), Revision: pod.Labels[shared.LabelControllerRevisionHash], Unwanted: deletionReason(spec, o, pod),
-		}
+	own := slices.DeleteFunc(podset.ByName(objects), func(pod *corev1.Pod) bool {
+		_, is := ordinal.OfPod(spec.Set.Name, pod.Name)
+		return !is
 	})
+	return known.Observe(spec.Set.Generation, own, spec.FactRules(now), spec.identityOf)
+}
+
+func (s *Spec) identityOf(pod *corev1.Pod) podset.Identity {
+	o, _ := ordinal.OfPod(s.Set.Name, pod.Name)
+	return podset.Identity{Slot: slotOf(o), Revision: pod.Labels[shared.LabelControllerRevisionHash], Unwanted: deletionReason(s, o, pod)}
 }
 
 func deletionReason(spec *Spec, o int, pod *corev1.Pod) podset.Unwanted {
@@ -66,12 +53,9 @@ func deletionReason(spec *Spec, o int, pod *corev1.Pod) podset.Unwanted {
 
 func slotOf(o int) planning.Slot { return planning.Slot(strconv.Itoa(o)) }
 
-// slotOrdinal is the ordinal of a slot; -1 for a foreign one.
-func slotOrdinal(slot planning.Slot) int {
-	n, err := strconv.Atoi(string(slot))
-	if err != nil {
-		return -1
-	}
+// podOrdinal is the ordinal of a pod of Pods.
+func podOrdinal(pod *podset.Pod) int {
+	n, _ := strconv.Atoi(string(pod.Slot))
 	return n
 }
 

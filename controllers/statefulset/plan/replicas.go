@@ -26,7 +26,7 @@ const namedSlots = 100
 func (p *planner) replicasAtOnce() {
 	for _, pod := range p.pods {
 		if pod.Unwanted == podset.UnwantedFinished {
-			p.removeFinished(pod.Pod)
+			p.removeFinished(pod)
 		}
 	}
 
@@ -106,7 +106,7 @@ func (p *planner) replicasInOrder() bool {
 
 // holdFor notes that everything else waits for one pod, if there is anything else.
 func (p *planner) holdFor(pod *podset.Pod, reason, what string) {
-	specified := func(m member) bool { return m.Unwanted == podset.UnwantedSpecified }
+	specified := func(pod *podset.Pod) bool { return pod.Unwanted == podset.UnwantedSpecified }
 	if len(p.pods) < p.Ordinals.Len() || len(p.surplus) > 0 || slices.ContainsFunc(p.targets, p.outdated) || slices.ContainsFunc(p.pods, specified) {
 		p.draft.Hold(planning.Note{
 			Reason:  reason,
@@ -145,7 +145,7 @@ func (p *planner) revisionAfter(pod *podset.Pod) revision.Revision {
 	if p.outdated(pod) {
 		p.old--
 	}
-	return p.revisionFor(slotOrdinal(pod.Slot))
+	return p.revisionFor(podOrdinal(pod))
 }
 
 // revisionFor is the revision of a missing pod. The partition keeps the lowest ordinals at the

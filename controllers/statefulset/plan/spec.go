@@ -168,11 +168,8 @@ func (s *Spec) parseIgnored() {
 	if !o.AutoResizePVC && growsClaims(s.Set) {
 		s.Ignored.ByGate("spec.volumeClaimUpdateStrategy.type", "StatefulSetAutoResizePVCGate")
 	}
-	var strategy *shared.InPlaceUpdateStrategy
-	if rolling := spec.UpdateStrategy.RollingUpdate; rolling != nil {
-		strategy = rolling.InPlaceUpdateStrategy
-	}
-	s.PreDownload = pulls.Parse("PreDownloadImageForInPlaceUpdate", o.PreDownloadImages, strategy, s.Set.Annotations, s.Replicas, &s.Ignored)
+	rolling := ptr.Deref(spec.UpdateStrategy.RollingUpdate, appsv1beta1.RollingUpdateStatefulSetStrategy{})
+	s.PreDownload = pulls.Parse("PreDownloadImageForInPlaceUpdate", o.PreDownloadImages, rolling.InPlaceUpdateStrategy, s.Set.Annotations, s.Replicas, &s.Ignored)
 }
 
 // creations is how many pods a plan creates at most.

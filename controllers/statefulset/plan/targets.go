@@ -25,28 +25,27 @@ import (
 func (p *planner) orderTargets() {
 	if !p.Unordered {
 		for _, pod := range slices.Backward(p.pods) {
-			if p.staysOld(pod.ordinal) {
+			if p.staysOld(podOrdinal(pod)) {
 				break
 			}
-			p.targets = append(p.targets, pod.Pod)
+			p.targets = append(p.targets, pod)
 		}
 		return
 	}
-	var waiting, all []*podset.Pod
+	var waiting []*podset.Pod
 	for _, pod := range slices.Backward(p.pods) {
-		all = append(all, pod.Pod)
 		switch {
 		case pod.Terminating:
-		case p.outdated(pod.Pod):
-			waiting = append(waiting, pod.Pod)
+		case p.outdated(pod):
+			waiting = append(waiting, pod)
 		default:
-			p.targets = append(p.targets, pod.Pod)
+			p.targets = append(p.targets, pod)
 		}
 	}
 	// Otherwise the partition could keep an unavailable pod against maxUnavailable, and no pod
 	// would ever move.
 	slices.SortStableFunc(waiting, func(a, b *podset.Pod) int { return cmp.Compare(rank(a), rank(b)) })
-	ordered, err := podorder.ForUpdate(waiting, all, func(pod *podset.Pod) *corev1.Pod { return pod.Object }, podorder.UpdateOrder{Priority: p.PriorityStrategy})
+	ordered, err := podorder.ForUpdate(waiting, p.pods, func(pod *podset.Pod) *corev1.Pod { return pod.Object }, podorder.UpdateOrder{Priority: p.PriorityStrategy})
 	if err != nil {
 		p.draft.Hold(planning.Note{Reason: podset.ReasonInvalidSpec, Message: fmt.Sprintf("spec.updateStrategy.rollingUpdate.unorderedUpdate.%v", err)})
 		return
