@@ -56,7 +56,7 @@ func TestPodsBesideOldOnes(t *testing.T) {
 			for i := range snapshot.Pods {
 				p.pods = append(p.pods, &snapshot.Pods[i])
 			}
-			got := both.limits(false).diff(p.count(false))
+			got := both.diff(p.count(false), false)
 			if got.create != tc.create || got.createOld != tc.olds || got.remove != tc.remove || got.move != tc.moves {
 				t.Errorf("got %+v", got)
 			}

@@ -30,16 +30,6 @@ func (c podCounts) unavailable() int {
 	return c.old.preparingDelete + c.old.unavailable + c.updated.preparingDelete + c.updated.unavailable
 }
 
-// limits are a set's, in pods.
-type limits struct {
-	replicas, partition                           int
-	maxUnavailable, maxSurge, scaleMaxUnavailable int
-	// excludePreparingDelete: pods at their preDelete hook do not count as replicas.
-	excludePreparingDelete bool
-	// rollBack: updated pods beyond the partition go back.
-	rollBack bool
-}
-
 // diff is the difference between the pods there are and those there should be.
 type diff struct {
 	// create is how many pods may be created now, createOld those of them at the current revision;
@@ -54,7 +44,7 @@ type diff struct {
 	limit int
 }
 
-// diff says what is left to do.
+// diff says what is left to do. rollBack: updated pods beyond the partition go back.
 //
 //  1. The surge: pods beyond replicas make up for pods to delete or move. It is used for one of the
 //     two at a time, the larger one.
@@ -64,31 +54,31 @@ type diff struct {
 //  4. Pods move while there are too many at one revision and too few at the other. The user's
 //     deletions get to the right revision by a replacement, so they are not counted at the target:
 //     a pod in wait for its deletion would wait for ever for a staying pod broken by it.
-func (l limits) diff(c podCounts) diff {
-	outdated := c.old.staying() - l.partition
-	surplus := c.updated.staying() - (l.replicas - l.partition)
-	if !l.rollBack {
+func (s *Spec) diff(c podCounts, rollBack bool) diff {
+	outdated := c.old.staying() - s.Partition
+	surplus := c.updated.staying() - (s.Replicas - s.Partition)
+	if !rollBack {
 		outdated, surplus = max(outdated, 0), min(surplus, 0)
 	}
-	surge, surgeOld := l.surge(c, outdated, surplus)
-	target, targetOld := l.replicas+surge, l.partition+surgeOld
+	surge, surgeOld := s.surge(c, outdated, surplus)
+	target, targetOld := s.Replicas+surge, s.Partition+surgeOld
 
 	counted, countedOld := c.all(), c.old.all()
-	if l.excludePreparingDelete {
+	if s.ExcludePreparingDelete {
 		counted -= c.old.preparingDelete + c.updated.preparingDelete
 		countedOld -= c.old.preparingDelete
 	}
 	missing := max(target-counted, 0)
 	missingOld := min(max(targetOld-countedOld, 0), missing)
 	d := diff{
-		create: min(missing, max(l.scaleMaxUnavailable-c.unavailable(), 0)),
+		create: min(missing, max(s.ScaleMaxUnavailable-c.unavailable(), 0)),
 		remove: max(c.old.unavailable+c.old.available+c.updated.unavailable+c.updated.available-target, 0),
-		limit:  l.maxUnavailable + c.all() - l.replicas,
+		limit:  s.MaxUnavailable + c.all() - s.Replicas,
 	}
 	d.createOld = min(missingOld, d.create)
 	d.held = missing - d.create
 	d.removeOld = min(max(c.old.unavailable+c.old.available-targetOld, 0), d.remove)
-	lackOld, lackUpdated := l.partition-c.old.staying()+c.old.specified, l.replicas-l.partition-c.updated.staying()+c.updated.specified
+	lackOld, lackUpdated := s.Partition-c.old.staying()+c.old.specified, s.Replicas-s.Partition-c.updated.staying()+c.updated.specified
 	switch {
 	case outdated > 0 && lackUpdated > 0:
 		d.move = min(max(outdated-c.old.specified, 0), lackUpdated)
@@ -100,9 +90,9 @@ func (l limits) diff(c podCounts) diff {
 
 // surge is how many pods beyond replicas there should be now, and how many of them at the current revision. An update uses all of
 // maxSurge while pods at the target are missing, so it never slows down.
-func (l limits) surge(c podCounts, outdated, surplus int) (surge, old int) {
+func (s *Spec) surge(c podCounts, outdated, surplus int) (surge, old int) {
 	specified := c.old.specified + c.updated.specified
-	deletion := min(max(c.unavailable()+specified-l.maxUnavailable, 0), specified)
+	deletion := min(max(c.unavailable()+specified-s.MaxUnavailable, 0), specified)
 	deletionOld := max(deletion-c.updated.specified, 0)
 	update, updateOld := 0, 0
 	switch {
@@ -114,6 +104,6 @@ func (l limits) surge(c podCounts, outdated, surplus int) (surge, old int) {
 	if deletion < update {
 		deletion, deletionOld = update, updateOld
 	}
-	surge = min(l.maxSurge, deletion)
+	surge = min(s.MaxSurge, deletion)
 	return surge, min(surge, deletionOld)
 }

@@ -8,25 +8,26 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
 )
 
 func TestCount(t *testing.T) {
 	const unlimited = math.MaxInt32
-	of := func(replicas, partition, maxUnavailable, maxSurge int) limits {
-		return limits{replicas: replicas, partition: partition, maxUnavailable: maxUnavailable, maxSurge: maxSurge, scaleMaxUnavailable: unlimited}
+	of := func(replicas, partition, maxUnavailable, maxSurge int) *Spec {
+		return &Spec{Spec: podset.Spec{
+			Replicas: replicas, Partition: partition, MaxUnavailable: maxUnavailable, ScaleMaxUnavailable: unlimited,
+		}, MaxSurge: maxSurge}
 	}
 	limited := of(12, 0, 3, 0)
-	limited.scaleMaxUnavailable = 3
+	limited.ScaleMaxUnavailable = 3
 	excluding := of(3, 0, 1, 0)
-	excluding.excludePreparingDelete = true
-	goingBack := of(4, 3, 1, 0)
-	goingBack.rollBack = true
-	surgingBack := of(4, 3, 1, 2)
-	surgingBack.rollBack = true
+	excluding.ExcludePreparingDelete = true
 	cases := map[string]struct {
-		n    limits
-		pods podCounts
-		want diff
+		n        *Spec
+		rollBack bool
+		pods     podCounts
+		want     diff
 	}{
 		"a new set creates all pods at the update revision": {
 			n: of(3, 0, 1, 0), pods: podCounts{}, want: diff{create: 3, limit: -2},
@@ -101,10 +102,10 @@ func TestCount(t *testing.T) {
 			n: of(4, 3, 1, 0), pods: podCounts{old: revisionCounts{available: 1}, updated: revisionCounts{available: 3}}, want: diff{limit: 1},
 		},
 		"unless that is asked for": {
-			n: goingBack, pods: podCounts{old: revisionCounts{available: 1}, updated: revisionCounts{available: 3}}, want: diff{move: -2, limit: 1},
+			n: of(4, 3, 1, 0), rollBack: true, pods: podCounts{old: revisionCounts{available: 1}, updated: revisionCounts{available: 3}}, want: diff{move: -2, limit: 1},
 		},
 		"going back uses the surge at the current revision": {
-			n: surgingBack, pods: podCounts{old: revisionCounts{available: 1}, updated: revisionCounts{available: 3}}, want: diff{create: 2, createOld: 2, move: -2, limit: 1},
+			n: of(4, 3, 1, 2), rollBack: true, pods: podCounts{old: revisionCounts{available: 1}, updated: revisionCounts{available: 3}}, want: diff{create: 2, createOld: 2, move: -2, limit: 1},
 		},
 		"outdated pods that are to be deleted need not be moved": {
 			n: of(3, 0, 1, 0), pods: podCounts{old: revisionCounts{specified: 1, available: 2}}, want: diff{move: 2, limit: 1},
@@ -118,7 +119,7 @@ func TestCount(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			if diff := cmp.Diff(tc.want, tc.n.diff(tc.pods), cmp.AllowUnexported(diff{})); diff != "" {
+			if diff := cmp.Diff(tc.want, tc.n.diff(tc.pods, tc.rollBack), cmp.AllowUnexported(diff{})); diff != "" {
 				t.Errorf("count (-want +got):\n%s", diff)
 			}
 		})
@@ -136,11 +137,11 @@ func TestCountNeverContradictsItself(t *testing.T) {
 		for replicas := range 4 {
 			for partition := range replicas + 1 {
 				for surge := range 3 {
-					n := limits{replicas: replicas, partition: partition, maxUnavailable: 1, maxSurge: surge, scaleMaxUnavailable: 2, rollBack: rollBack}
+					n := &Spec{Spec: podset.Spec{Replicas: replicas, Partition: partition, MaxUnavailable: 1, ScaleMaxUnavailable: 2}, MaxSurge: surge}
 					each(func(old revisionCounts) {
 						each(func(updated revisionCounts) {
 							c := podCounts{old, updated}
-							s := n.diff(c)
+							s := n.diff(c, rollBack)
 							wrong := ""
 							switch {
 							case s.create < 0 || s.held < 0 || s.remove < 0 || s.removeOld < 0 || s.createOld < 0:
@@ -157,7 +158,7 @@ func TestCountNeverContradictsItself(t *testing.T) {
 								wrong = "the partition does not keep its pods"
 							}
 							if wrong != "" {
-								t.Fatalf("%s: %+v of %+v by %+v", wrong, s, c, n)
+								t.Fatalf("%s: %+v of %+v; replicas %d, partition %d, surge %d, back %v", wrong, s, c, replicas, partition, surge, rollBack)
 							}
 						})
 					})

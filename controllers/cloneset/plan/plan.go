@@ -53,12 +53,12 @@ func Plan(spec *Spec, s podset.Snapshot) planning.Plan {
 		return p.draft.InvalidSpec(spec.Invalid, p.settling())
 	}
 
-	scale := p.limits.diff(p.count(p.Options.PreparingUpdateAsUpdate))
+	scale := p.diff(p.count(p.Options.PreparingUpdateAsUpdate), p.rollBack)
 	p.leave()
 	p.create(p.withReturned(scale))
 	p.removeSpecified()
 	p.scaleIn(scale)
-	p.move(p.limits.diff(p.countMoving()))
+	p.move(p.diff(p.countMoving(), p.rollBack))
 	p.holdBack()
 	p.draft.Settle(p.settling())
 	p.keepClaims()
@@ -73,8 +73,6 @@ type planner struct {
 
 	// rollBack: updated pods beyond the partition go back to the current revision.
 	rollBack bool
-	// limits are the set's.
-	limits limits
 
 	// pods are the counted ones.
 	pods []*podset.Pod
@@ -102,7 +100,6 @@ func newPlanner(spec *Spec, s *podset.Snapshot) *planner {
 		Spec: spec, s: s,
 		draft:    spec.NewDraft(s),
 		rollBack: rollBack,
-		limits:   spec.limits(rollBack),
 		claimsOf: bySlot(spec.Set, s.Claims),
 		existing: make(map[planning.Slot]bool, len(s.Pods)),
 		leaving:  map[string]bool{},

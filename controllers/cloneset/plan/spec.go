@@ -92,13 +92,10 @@ func Parse(set *appsv1beta1.CloneSet, o Options) *Spec {
 	for _, name := range spec.ScaleStrategy.PodsToDelete {
 		s.PodsToDelete[name] = true
 	}
-	var strategy *shared.InPlaceUpdateStrategy
-	if rolling := spec.UpdateStrategy.RollingUpdate; rolling != nil {
-		strategy = rolling.InPlaceUpdateStrategy
-	}
-	s.PreDownload = pulls.Parse("PreDownloadImageForInPlaceUpdate", o.PreDownloadImages, strategy, set.Annotations, s.Replicas, &s.Ignored)
+	rolling := ptr.Deref(spec.UpdateStrategy.RollingUpdate, appsv1beta1.RollingUpdateCloneSetStrategy{})
+	s.PreDownload = pulls.Parse("PreDownloadImageForInPlaceUpdate", o.PreDownloadImages, rolling.InPlaceUpdateStrategy, set.Annotations, s.Replicas, &s.Ignored)
 	if s.Invalid = s.parseScale(); s.Invalid == nil {
-		s.Invalid = s.parseRolling()
+		s.Invalid = s.parseRolling(&rolling)
 	}
 	return s
 }
@@ -119,12 +116,9 @@ func (s *Spec) parseScale() error {
 }
 
 // parseRolling parses spec.updateStrategy.rollingUpdate. With OnDelete all of it but maxUnavailable has no effect.
-func (s *Spec) parseRolling() error {
+func (s *Spec) parseRolling(rolling *appsv1beta1.RollingUpdateCloneSetStrategy) error {
 	const field = "spec.updateStrategy.rollingUpdate."
-	rolling, replicas := s.Set.Spec.UpdateStrategy.RollingUpdate, int32(s.Replicas)
-	if rolling == nil {
-		rolling = &appsv1beta1.RollingUpdateCloneSetStrategy{}
-	}
+	replicas := int32(s.Replicas)
 	if s.OnDelete {
 		limit, err := budget.CloneSetOnDeleteMaxUnavailable(rolling.MaxUnavailable, replicas)
 		if err != nil {
@@ -160,15 +154,6 @@ func (s *Spec) parseRolling() error {
 func (s *Spec) userDeletes(pod *corev1.Pod) bool {
 	_, labeled := pod.Labels[shared.LabelSpecifiedDelete]
 	return labeled || s.PodsToDelete[pod.Name]
-}
-
-// limits are the set's, with or without a way back to the current revision.
-func (s *Spec) limits(rollBack bool) limits {
-	return limits{
-		replicas: s.Replicas, partition: s.Partition,
-		maxUnavailable: s.MaxUnavailable, maxSurge: s.MaxSurge, scaleMaxUnavailable: s.ScaleMaxUnavailable,
-		excludePreparingDelete: s.ExcludePreparingDelete, rollBack: rollBack,
-	}
 }
 
 // PreDownload describes the set for pulling images ahead of an update; nil without any.
