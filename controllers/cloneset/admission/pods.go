@@ -5,6 +5,7 @@ package admission
 
 import (
 	"context"
+	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -71,15 +72,6 @@ func (p Pods) check(ctx context.Context, set, old *appsv1beta1.CloneSet) field.E
 
 // firstAdded are the first maxLookups names outside of before.
 func firstAdded(names, before []string) []string {
-	known := sets.New(before...)
-	var added []string
-	for _, name := range names {
-		if len(added) == maxLookups {
-			break
-		}
-		if !known.Has(name) {
-			added = append(added, name)
-		}
-	}
-	return added
+	added := slices.DeleteFunc(slices.Clone(names), sets.New(before...).Has)
+	return added[:min(len(added), maxLookups)]
 }

@@ -236,7 +236,9 @@ func (p *planner) giveClaims(pod *podset.Pod) (waits bool) {
 	if p.draft.Awaits(edits, afterClaims, true) || p.draft.Awaits(p.fixOwners(pod, takeBack, false), afterClaims, false) {
 		return true
 	}
-	p.leaveClaims(pod, len(edits) > 0)
+	if len(edits) > 0 {
+		p.leaveClaims(pod)
+	}
 	return false
 }
 
@@ -277,16 +279,13 @@ func (p *planner) reown(pod *podset.Pod, claim *corev1.PersistentVolumeClaim, co
 	return retention().PatchOwners(claim, claims.Owned{Set: p.Owner, Pod: claims.PodReference(pod.Object)}, condemned)
 }
 
-// leaveClaims tells, in the event about the deletion of a pod, about refused claims, if there are
-// any.
-func (p *planner) leaveClaims(pod *podset.Pod, some bool) {
-	switch {
-	case !some:
-	case p.EnablePVCReuse:
-		p.draft.AppendToEvent(pod, ", but its volume claims cannot be given to it, and stay for another pod")
-	default:
-		p.draft.AppendToEvent(pod, ", but its volume claims cannot be given to it, and are deleted when it is gone")
+// leaveClaims tells, in the event about the deletion of a pod, about refused claims.
+func (p *planner) leaveClaims(pod *podset.Pod) {
+	fate := "are deleted when it is gone"
+	if p.EnablePVCReuse {
+		fate = "stay for another pod"
 	}
+	p.draft.AppendToEvent(pod, ", but its volume claims cannot be given to it, and "+fate)
 }
 
 // act plans an action for a claim. verb and event name it; without event, its success is silent.

@@ -4,6 +4,7 @@
 package plan
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -110,10 +111,6 @@ func RemainingPodsToDelete(spec *Spec, pods []podset.Pod) (remaining []string, c
 	for i := range pods {
 		exist.Insert(pods[i].Object.Name)
 	}
-	for _, name := range named {
-		if exist.Has(name) {
-			remaining = append(remaining, name)
-		}
-	}
+	remaining = slices.DeleteFunc(slices.Clone(named), func(name string) bool { return !exist.Has(name) })
 	return remaining, len(remaining) < len(named)
 }

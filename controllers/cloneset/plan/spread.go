@@ -57,12 +57,9 @@ func (p *planner) surplusLast(ordered []*podset.Pod) []*podset.Pod {
 	if p.s.Spread == nil {
 		return ordered
 	}
-	var staying []*podset.Pod
-	for _, pod := range p.pods {
-		if !preparingDelete(pod) && !specified(pod) && !p.leaving[pod.Object.Name] {
-			staying = append(staying, pod)
-		}
-	}
+	staying := slices.DeleteFunc(slices.Clone(p.pods), func(pod *podset.Pod) bool {
+		return preparingDelete(pod) || specified(pod) || p.leaving[pod.Object.Name]
+	})
 	left := len(staying) - p.Replicas
 	over := p.s.Spread.Beyond(objectsOf(staying))
 	var first, last []*podset.Pod
@@ -82,12 +79,9 @@ func (p *planner) surplusLast(ordered []*podset.Pod) []*podset.Pod {
 
 // replacedByUpdate are the outdated pods that new ones will replace, as far as the partition goes.
 func (p *planner) replacedByUpdate() []*podset.Pod {
-	var outdated []*podset.Pod
-	for _, pod := range p.pods {
-		if !p.updated(pod) && !preparingDelete(pod) && !specified(pod) {
-			outdated = append(outdated, pod)
-		}
-	}
+	outdated := slices.DeleteFunc(slices.Clone(p.pods), func(pod *podset.Pod) bool {
+		return p.updated(pod) || preparingDelete(pod) || specified(pod)
+	})
 	most := len(outdated) - p.Partition
 	if p.OnDelete || most <= 0 {
 		return nil
@@ -95,13 +89,7 @@ func (p *planner) replacedByUpdate() []*podset.Pod {
 	if ordered, err := p.inMoveOrder(outdated); err == nil {
 		outdated = ordered
 	}
-	var replaced []*podset.Pod
-	for _, pod := range outdated[:most] {
-		if p.replaced(pod) {
-			replaced = append(replaced, pod)
-		}
-	}
-	return replaced
+	return slices.DeleteFunc(outdated[:most], func(pod *podset.Pod) bool { return !p.replaced(pod) })
 }
 
 // leavingFirst lets pods leave that countStaying has left out, so that the split comes true.
