@@ -102,9 +102,6 @@ func (e *Edit) HasCondition(conditionType corev1.PodConditionType) bool {
 	return slices.ContainsFunc(e.Conditions, func(c corev1.PodCondition) bool { return c.Type == conditionType })
 }
 
-// SetImage gives a container another image.
-func (e *Edit) SetImage(container, image string) { put(&e.Images, container, image) }
-
 // SetResources changes quantities of a container; others in the Edit stay.
 func (e *Edit) SetResources(container string, quantities corev1.ResourceRequirements) {
 	present := e.Resources[container]

@@ -21,6 +21,8 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
 )
 
+func setImage(e *Edit, container, image string) { put(&e.Images, container, image) }
+
 func TestRequestsGoWhereTheyHaveTo(t *testing.T) {
 	condition := corev1.PodCondition{Type: "Gate", Status: corev1.ConditionFalse, Reason: "R", LastTransitionTime: at(5)}
 	pod := &corev1.Pod{
@@ -47,20 +49,20 @@ func TestRequestsGoWhereTheyHaveTo(t *testing.T) {
 				`"status":{"conditions":[{"lastTransitionTime":"2026-01-01T10:00:05Z","message":"","reason":"R","status":"False","type":"Gate"}]}}`},
 		},
 		"with images the conditions go first and alone, the metadata goes with the images": {
-			edit: func(e *Edit) { e.SetCondition(condition); e.SetLabel("k", "v"); e.SetImage("b", "b:2") },
+			edit: func(e *Edit) { e.SetCondition(condition); e.SetLabel("k", "v"); setImage(e, "b", "b:2") },
 			want: []string{
 				`pods/status {"metadata":{"uid":"u1","resourceVersion":"7"},"status":{"conditions":[{"lastTransitionTime":"2026-01-01T10:00:05Z","message":"","reason":"R","status":"False","type":"Gate"}]}}`,
 				`pods {"metadata":{"uid":"u1","labels":{"k":"v"}},"spec":{"containers":[{"name":"b","image":"b:2"}]}}`,
 			},
 		},
 		"images alone are tied to the pod as it was observed": {
-			edit: func(e *Edit) { e.SetImage("b", "b:2") },
+			edit: func(e *Edit) { setImage(e, "b", "b:2") },
 			want: []string{`pods {"metadata":{"uid":"u1","resourceVersion":"7"},"spec":{"containers":[{"name":"b","image":"b:2"}]}}`},
 		},
 		"resources are resized between the two": {
 			edit: func(e *Edit) {
 				e.SetCondition(condition)
-				e.SetImage("b", "b:2")
+				setImage(e, "b", "b:2")
 				e.SetResources("a", corev1.ResourceRequirements{Requests: corev1.ResourceList{"cpu": resource.MustParse("2")}})
 			},
 			want: []string{
@@ -70,7 +72,7 @@ func TestRequestsGoWhereTheyHaveTo(t *testing.T) {
 			},
 		},
 		"annotations that others write as well are tied to the pod that was read": {
-			edit: func(e *Edit) { e.Exact = true; e.SetCondition(condition); e.SetImage("b", "b:2") },
+			edit: func(e *Edit) { e.Exact = true; e.SetCondition(condition); setImage(e, "b", "b:2") },
 			want: []string{
 				`pods/status {"metadata":{"uid":"u1","resourceVersion":"7"},"status":{"conditions":[{"lastTransitionTime":"2026-01-01T10:00:05Z","message":"","reason":"R","status":"False","type":"Gate"}]}}`,
 				`pods {"metadata":{"uid":"u1","resourceVersion":"7"},"spec":{"containers":[{"name":"b","image":"b:2"}]}}`,
@@ -269,7 +271,7 @@ func randomEdit(r *rand.Rand) Edit {
 	}
 	if r.Intn(2) == 0 {
 		for _, name := range pick(r, "third", "main", "unknown") {
-			e.SetImage(name, pick1(r, "i:1", "i:3"))
+			setImage(&e, name, pick1(r, "i:1", "i:3"))
 		}
 	}
 	if r.Intn(2) == 0 {

@@ -5,7 +5,6 @@ package edit
 
 import (
 	"encoding/json"
-	"fmt"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -29,14 +28,9 @@ const (
 // other watchers of the pod, may write its status as soon as a condition changes. All of an Exact
 // edit's are tied to the version.
 //
-// An Edit is of pods: for any other object the requests fail.
+// An Edit is of pods: the object is one.
 func (e Edit) Requests(object planning.Object) []planning.Request {
-	pod, ok := object.(*corev1.Pod)
-	if !ok {
-		return []planning.Request{{Body: func(planning.Version) ([]byte, error) {
-			return nil, fmt.Errorf("an edit of a pod is asked of a %T", object)
-		}}}
-	}
+	pod := object.(*corev1.Pod)
 	metadata := func(p *patch) { e.addMetadata(p, pod) }
 	conditions := func(p *patch) { e.addConditions(p, pod) }
 	var requests []planning.Request
@@ -53,7 +47,7 @@ func (e Edit) Requests(object planning.Object) []planning.Request {
 				for _, part := range parts {
 					part(&p)
 				}
-				return encode(pod, p)
+				return json.Marshal(p)
 			},
 		})
 	}
@@ -79,14 +73,6 @@ func (e Edit) Requests(object planning.Object) []planning.Request {
 	return requests
 }
 
-func encode(pod *corev1.Pod, body any) ([]byte, error) {
-	rendered, err := json.Marshal(body)
-	if err != nil {
-		return nil, fmt.Errorf("rendering the patch of pod %s: %w", pod.Name, err)
-	}
-	return rendered, nil
-}
-
 type patch struct {
 	Metadata metadataPatch `json:"metadata"`
 	Spec     *specPatch    `json:"spec,omitempty"`
@@ -107,14 +93,9 @@ type specPatch struct {
 }
 
 type containerPatch struct {
-	Name      string          `json:"name"`
-	Image     string          `json:"image,omitempty"`
-	Resources *resourcesPatch `json:"resources,omitempty"`
-}
-
-type resourcesPatch struct {
-	Limits   corev1.ResourceList `json:"limits,omitempty"`
-	Requests corev1.ResourceList `json:"requests,omitempty"`
+	Name      string                       `json:"name"`
+	Image     string                       `json:"image,omitempty"`
+	Resources *corev1.ResourceRequirements `json:"resources,omitempty"`
 }
 
 type statusPatch struct {
@@ -166,7 +147,7 @@ func (e Edit) addResources(p *patch, pod *corev1.Pod) {
 		if quantities, ok := e.Resources[container.Name]; ok {
 			p.addContainer(containerPatch{
 				Name:      container.Name,
-				Resources: &resourcesPatch{Limits: quantities.Limits, Requests: quantities.Requests},
+				Resources: &corev1.ResourceRequirements{Limits: quantities.Limits, Requests: quantities.Requests},
 			})
 		}
 	}

@@ -38,7 +38,7 @@ func TestInvariantsFindWhatTheyAreFor(t *testing.T) {
 	}
 	var toV2, image edit.Edit
 	toV2.SetLabel(shared.LabelControllerRevisionHash, "toy-v2")
-	image.SetImage("c", "toy:2")
+	image.Images = map[string]string{"c": "toy:2"}
 	created := running("b")
 	waiting := running("a")
 	waiting.Annotations[shared.AnnotationInPlaceGrace] = "{}"
