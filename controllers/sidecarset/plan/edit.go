@@ -34,10 +34,7 @@ func (p *planner) update(pod *Pod) (edit.Edit, error) {
 	for i := range pod.pairs {
 		pod.pairs[i].upgrade(object, proven, version, images, &marks)
 	}
-	e, err := p.record().Begin(object, p.Hashes.Hash, images, p.s.Now)
-	if err != nil {
-		return edit.Edit{}, err
-	}
+	e := p.record().Begin(object, p.Hashes.Hash, images, p.s.Now)
 	e.Merge(marks)
 	entry := shared.SidecarSetUpgrade{
 		UpdateTimestamp: podstate.Time(p.s.Now), SidecarSetHash: p.Hashes.Hash, SidecarSetName: name, SidecarList: p.List,

@@ -321,11 +321,7 @@ func (p *planner) reset(pod *Pod) {
 	if revision == "" {
 		revision = pod.Revision
 	}
-	e, err := p.record().Begin(pod.Object, revision, images, p.s.Now)
-	if err != nil {
-		p.pass.Wait(&pod.Pod, podset.ReasonInPlaceBlocked, err.Error())
-		return
-	}
+	e := p.record().Begin(pod.Object, revision, images, p.s.Now)
 	e.Merge(marks)
 	p.act(pod, e, reasonReset, "ResetContainerSucceed", "ResetContainerFailed", "making the replaced container idle")
 }

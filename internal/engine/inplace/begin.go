@@ -70,11 +70,13 @@ func (m Move) Begin() (edit.Edit, error) {
 	dropGrace(&e, pod)
 	e.SetLabel(shared.LabelControllerRevisionHash, update.Revision)
 	if _, ok := pod.Labels[shared.LabelPodTemplateHash]; ok {
-		e.SetLabel(shared.LabelPodTemplateHash, hashOf(to))
+		e.SetLabel(shared.LabelPodTemplateHash, to.Hash())
 	}
 	// An earlier try may have sent resources and died: nothing to write, but still to wait for.
 	touches := !wanted.isZero() || earlier.unproven() || len(difference.Resources) > 0
-	if m.MarkUpdating && (touches || !isServing(lifecycle.StateOf(pod))) {
+	state := lifecycle.StateOf(pod)
+	serves := lifecycle.IsNormal(state) || state == shared.StatePreparingNormal // no hook waits for a change of metadata
+	if m.MarkUpdating && (touches || !serves) {
 		e.Merge(lifecycle.To(pod, shared.StateUpdating, now))
 	}
 	restarts := wanted.restarts(pod)
@@ -87,17 +89,12 @@ func (m Move) Begin() (edit.Edit, error) {
 	metadata := mergeMetadata(pod, from.Template, to.Template, earlier.metadata)
 	wanted.leaveToBatches(metadata)
 	if grace > 0 || len(wanted.resources) > 0 {
-		err = update.putOff(&e, wanted, metadata, grace, now)
+		update.putOff(&e, wanted, metadata, grace, now)
 	} else {
 		e.Merge(metadata)
 		e.Merge(update.start(pod, wanted, now))
 	}
-	if err != nil {
-		return edit.Edit{}, err
-	}
-	if err := update.write(&e, pod); err != nil {
-		return edit.Edit{}, err
-	}
+	update.write(&e, pod)
 	return e, nil
 }
 
@@ -115,7 +112,7 @@ func newRun(to revision.Revision, earlier leftover, resources bool, o Options, n
 		evidence: earlier.evidence,
 	}
 	if o.ShortHash {
-		update.Revision = hashOf(to)
+		update.Revision = to.Hash()
 	}
 	return update
 }
@@ -129,17 +126,21 @@ func (c change) leaveToBatches(metadata edit.Edit) {
 }
 
 // putOff records the edits for the end of the grace period; without one, for the next pass.
-func (r *run) putOff(e *edit.Edit, wanted change, metadata edit.Edit, grace time.Duration, now time.Time) error {
+func (r *run) putOff(e *edit.Edit, wanted change, metadata edit.Edit, grace time.Duration, now time.Time) {
 	if grace > 0 {
 		// The server keeps whole seconds. Rounding up makes the period too long by a part of one, never too short.
 		r.UpdateTimestamp = podstate.Time(now.Add(time.Second - time.Nanosecond))
 	}
-	return setGrace(e, r.Revision, wanted, metadata, grace)
-}
-
-// isServing is a state without need for Updating in a change of metadata: no hook waits for it.
-func isServing(state shared.LifecycleState) bool {
-	return lifecycle.IsNormal(state) || state == shared.StatePreparingNormal
+	value, _ := json.Marshal(shared.InPlaceUpdateGrace{ // it always marshals
+		Revision:              r.Revision,
+		ContainerImages:       wanted.images,
+		ContainerRefMetadata:  wanted.refs,
+		ContainerResources:    wanted.resources,
+		MetaDataPatch:         encodeMetadata(metadata),
+		UpdateEnvFromMetadata: len(wanted.refs) > 0,
+		GraceSeconds:          int32(grace.Round(time.Second).Seconds()),
+	})
+	e.SetAnnotation(shared.AnnotationInPlaceGrace, string(value))
 }
 
 // outOfService makes InPlaceUpdateReady False, and Ready with it. It is written even if the pod
@@ -165,27 +166,6 @@ func gate(pod *corev1.Pod, status corev1.ConditionStatus, now time.Time) corev1.
 		condition.LastTransitionTime = old.LastTransitionTime
 	}
 	return condition
-}
-
-func setGrace(e *edit.Edit, revision string, wanted change, metadata edit.Edit, grace time.Duration) error {
-	patch, err := encodeMetadata(metadata)
-	if err != nil {
-		return fmt.Errorf("writing annotation %s: %w", shared.AnnotationInPlaceGrace, err)
-	}
-	value, err := json.Marshal(shared.InPlaceUpdateGrace{
-		Revision:              revision,
-		ContainerImages:       wanted.images,
-		ContainerRefMetadata:  wanted.refs,
-		ContainerResources:    wanted.resources,
-		MetaDataPatch:         patch,
-		UpdateEnvFromMetadata: len(wanted.refs) > 0,
-		GraceSeconds:          int32(grace.Round(time.Second).Seconds()),
-	})
-	if err != nil {
-		return fmt.Errorf("writing annotation %s: %w", shared.AnnotationInPlaceGrace, err)
-	}
-	e.SetAnnotation(shared.AnnotationInPlaceGrace, string(value))
-	return nil
 }
 
 // leftover is the unfinished part of an earlier update.
@@ -290,16 +270,4 @@ func keepKeys(into, wanted, pending map[string]string) {
 			into[key] = value
 		}
 	}
-}
-
-// hashOf is the hash part of a revision's name.
-func hashOf(r revision.Revision) string {
-	if r.Object != nil {
-		for _, label := range []string{shared.LabelRevisionHash, shared.LabelControllerRevisionHash} {
-			if hash := r.Object.Labels[label]; hash != "" {
-				return hash
-			}
-		}
-	}
-	return revision.HashOf(r.Name)
 }

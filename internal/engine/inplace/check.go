@@ -48,9 +48,6 @@ func Check(pod *corev1.Pod, o Options, now time.Time) Status {
 		if s := update.check(pod, o, now); s.Progress != Done {
 			return s
 		}
-		if !update.pending().isZero() {
-			return checkNext(pod, update)
-		}
 	}
 	condition := podstate.Condition(pod, shared.GateInPlaceUpdateReady)
 	outOfService := condition != nil && condition.Status != corev1.ConditionTrue
@@ -74,14 +71,11 @@ func Continue(pod *corev1.Pod, o Options, now time.Time) (edit.Edit, bool) {
 		return endGrace(pod, grace, now)
 	}
 	update, found, err := readRun(pod)
-	if err != nil || !found || update.pending().isZero() ||
-		update.check(pod, o, now).Progress != Done || checkNext(pod, update).Reason != ReasonNextBatch {
+	if err != nil || !found || update.check(pod, o, now).Reason != ReasonNextBatch {
 		return edit.Edit{}, false
 	}
 	e := update.start(pod, update.pending(), now)
-	if err := update.write(&e, pod); err != nil {
-		return edit.Edit{}, false
-	}
+	update.write(&e, pod)
 	return e, true
 }
 
@@ -111,7 +105,7 @@ func Began(pod *corev1.Pod) time.Time {
 func (r run) began() time.Time {
 	last := r.UpdateTimestamp.Time
 	if n := len(r.ContainerBatchesRecord); n > 0 {
-		last = latest(last, r.ContainerBatchesRecord[n-1].Timestamp.Time)
+		last = podstate.Later(last, r.ContainerBatchesRecord[n-1].Timestamp.Time)
 	}
 	return last
 }
@@ -155,9 +149,7 @@ func endGrace(pod *corev1.Pod, grace *shared.InPlaceUpdateGrace, now time.Time) 
 	e.Merge(update.start(pod, change{
 		images: grace.ContainerImages, refs: grace.ContainerRefMetadata, resources: grace.ContainerResources,
 	}, now))
-	if err := update.write(&e, pod); err != nil {
-		return edit.Edit{}, false
-	}
+	update.write(&e, pod)
 	return e, true
 }
 
@@ -182,7 +174,7 @@ func checkNext(pod *corev1.Pod, update run) Status {
 	return Status{Progress: Running, Reason: ReasonNextBatch, Message: "the next batch of containers can begin"}
 }
 
-// check judges the batches begun so far.
+// check judges the batches begun so far, and then whether a later one waits.
 func (r run) check(pod *corev1.Pod, o Options, now time.Time) Status {
 	if !r.observed(pod) {
 		return Status{Progress: Running, Reason: ReasonSpecNotObserved, Message: "the kubelet has not seen the new spec yet"}
@@ -201,7 +193,10 @@ func (r run) check(pod *corev1.Pod, o Options, now time.Time) Status {
 	if r.UpdateResources && o.Resources && !resized(pod) {
 		return resizing(pod)
 	}
-	return r.checkImages(pod, report, now)
+	if s := r.checkImages(pod, report, now); s.Progress != Done || r.pending().isZero() {
+		return s
+	}
+	return checkNext(pod, r)
 }
 
 func (r run) checkImages(pod *corev1.Pod, report report, now time.Time) Status {

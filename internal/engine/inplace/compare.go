@@ -24,8 +24,6 @@ type Difference struct {
 	InPlace bool
 	// Reason says in one sentence why not.
 	Reason string
-	// MetadataOnly: nothing but metadata differs, or nothing at all.
-	MetadataOnly bool
 	// ForMetadata: containers have to restart, as readers of changed metadata through their
 	// environment. The node daemon restarts them only in pods with the readiness gate: the gate
 	// shows it the update.
@@ -93,7 +91,7 @@ func Compare(old, target *corev1.PodTemplateSpec, o Options) Difference {
 			return refuse(notRestarted(fmt.Sprintf("spec.template.spec.containers[%d]", i), container))
 		}
 	}
-	d.MetadataOnly, d.ForMetadata = len(d.Images)+len(d.Resources)+len(reads) == 0, len(reads) > 0
+	d.ForMetadata = len(reads) > 0
 	return d
 }
 
@@ -114,9 +112,9 @@ func defaulted(old, target *corev1.PodTemplateSpec, o Options) (a, b *corev1.Pod
 }
 
 // CompareContainers is Compare for main containers alone. The lists have their defaults filled in;
-// path is their field, for the reason. MetadataOnly: no container differs.
+// path is their field, for the reason.
 func CompareContainers(path string, old, target []corev1.Container, o Options) Difference {
-	if !sameNames(old, target) {
+	if !slices.EqualFunc(old, target, func(a, b corev1.Container) bool { return a.Name == b.Name }) {
 		return refuse(path + " changed: containers cannot be added, removed, renamed or moved in place")
 	}
 	d := Difference{
@@ -147,7 +145,6 @@ func CompareContainers(path string, old, target []corev1.Container, o Options) D
 			return refuse(at + "." + field + " changed: only image, resources and metadata can change in place")
 		}
 	}
-	d.MetadataOnly = len(d.Images)+len(d.Resources) == 0
 	return d
 }
 
@@ -173,10 +170,6 @@ func resizeRestarts(before, after *corev1.Container) bool {
 		return policy.RestartPolicy == corev1.RestartContainer &&
 			(differs(before.Resources.Limits, after.Resources.Limits) || differs(before.Resources.Requests, after.Resources.Requests))
 	})
-}
-
-func sameNames(a, b []corev1.Container) bool {
-	return slices.EqualFunc(a, b, func(x, y corev1.Container) bool { return x.Name == y.Name })
 }
 
 // notResizable says why the resources cannot change in place; empty when they can.

@@ -24,7 +24,7 @@ func TestCompare(t *testing.T) {
 		old, target func(*corev1.PodTemplateSpec)
 		o           Options
 		refused     string // the reason, or the beginning of it
-		metadata    bool   // MetadataOnly
+		metadata    bool   // nothing but metadata differs, and no container reads it
 		images      int
 		resources   int
 	}{
@@ -187,7 +187,8 @@ func TestCompare(t *testing.T) {
 			if !strings.HasPrefix(d.Reason, tc.refused) || (tc.refused == "") != (d.Reason == "") || d.InPlace != (tc.refused == "") {
 				t.Errorf("in place: %v, reason %q", d.InPlace, d.Reason)
 			}
-			if d.MetadataOnly != tc.metadata || len(d.Images) != tc.images || len(d.Resources) != tc.resources {
+			metadata := d.InPlace && !d.ForMetadata && len(d.Images)+len(d.Resources) == 0
+			if metadata != tc.metadata || len(d.Images) != tc.images || len(d.Resources) != tc.resources {
 				t.Errorf("got %+v", d)
 			}
 			equal(t, beforeOld, old)

@@ -5,7 +5,6 @@ package inplace
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"time"
@@ -29,21 +28,16 @@ type Record struct {
 	Member string
 }
 
-var errNoMember = errors.New("a Record needs two annotations and a member")
-
 // Begin returns the edit for new images, or its first batch with launch priorities. images are the
 // wanted images of all the owner's containers, by name; running ones and missing containers are
 // left out. Unproven containers stay part of Check, so an update can begin during another one. The
 // edit is zero when the record names the revision and every image is right.
-func (r Record) Begin(pod *corev1.Pod, revision string, images map[string]string, now time.Time) (edit.Edit, error) {
-	if r.State == "" || r.Evidence == "" || r.Member == "" {
-		return edit.Edit{}, errNoMember
-	}
+func (r Record) Begin(pod *corev1.Pod, revision string, images map[string]string, now time.Time) edit.Edit {
 	// An unreadable record is replaced: images has all that is wanted.
 	earlier, found, err := r.read(pod)
 	wanted := change{images: maps.Clone(images)}.against(pod)
 	if err == nil && found && earlier.Revision == revision && wanted.isZero() && earlier.pending().isZero() {
-		return edit.Edit{}, nil
+		return edit.Edit{}
 	}
 	var update run
 	update.Revision, update.UpdateTimestamp = revision, podstate.Time(now)
@@ -52,7 +46,8 @@ func (r Record) Begin(pod *corev1.Pod, revision string, images map[string]string
 	earlier.copyUnproven(pod, report, now, &update.LastContainerStatuses, &update.evidence)
 	update.UpdateImages = len(update.LastContainerStatuses) > 0
 	e := update.start(pod, wanted, now)
-	return e, r.write(&e, pod, update)
+	r.write(&e, pod, update)
+	return e
 }
 
 // Check is the progress of the update: None without a record, Done with proof of every changed
@@ -63,13 +58,11 @@ func (r Record) Check(pod *corev1.Pod, now time.Time) Status { return r.Read(pod
 // nothing to write now.
 func (r Record) Continue(pod *corev1.Pod, now time.Time) (edit.Edit, bool) {
 	update, found, err := r.read(pod)
-	if err != nil || !found || update.pending().isZero() || r.Check(pod, now).Reason != ReasonNextBatch {
+	if err != nil || !found || update.check(pod, Options{}, now).Reason != ReasonNextBatch {
 		return edit.Edit{}, false
 	}
 	e := update.start(pod, update.pending(), now)
-	if err := r.write(&e, pod, update); err != nil {
-		return edit.Edit{}, false
-	}
+	r.write(&e, pod, update)
 	return e, true
 }
 
@@ -115,13 +108,7 @@ func (d Recorded) Check(pod *corev1.Pod, now time.Time) Status {
 	case !d.found:
 		return Status{}
 	}
-	if s := d.update.check(pod, Options{}, now); s.Progress != Done {
-		return s
-	}
-	if !d.update.pending().isZero() {
-		return checkNext(pod, d.update)
-	}
-	return Status{Progress: Done}
+	return d.update.check(pod, Options{}, now)
 }
 
 // Revision is the record's revision; empty without an update, or if it is unreadable.
@@ -154,15 +141,10 @@ func (r Record) read(pod *corev1.Pod) (update run, found bool, err error) {
 	return update, true, nil
 }
 
-func (r Record) write(e *edit.Edit, pod *corev1.Pod, update run) error {
-	state, evidence, err := update.encode(pod.Generation, e.Generation(pod))
-	if err != nil {
-		return fmt.Errorf("encoding annotation %s: %w", r.State, err)
-	}
-	if err := setMember(e, pod, r.State, r.Member, state); err != nil {
-		return err
-	}
-	return setMember(e, pod, r.Evidence, r.Member, evidence)
+func (r Record) write(e *edit.Edit, pod *corev1.Pod, update run) {
+	state, evidence := update.encode(pod.Generation, e.Generation(pod))
+	setMember(e, pod, r.State, r.Member, state)
+	setMember(e, pod, r.Evidence, r.Member, evidence)
 }
 
 // members are the members of an annotation's value; none when the pod does not have the annotation.
@@ -179,7 +161,7 @@ func members(pod *corev1.Pod, key string) (map[string]json.RawMessage, error) {
 }
 
 // setMember sets or, with a nil value, removes a member. Other members stay as they are, unless the annotation cannot be decoded.
-func setMember(e *edit.Edit, pod *corev1.Pod, key, member string, value json.RawMessage) error {
+func setMember(e *edit.Edit, pod *corev1.Pod, key, member string, value json.RawMessage) {
 	all, err := members(pod, key)
 	if err != nil {
 		all = map[string]json.RawMessage{}
@@ -191,12 +173,8 @@ func setMember(e *edit.Edit, pod *corev1.Pod, key, member string, value json.Raw
 	}
 	if len(all) == 0 {
 		remove(e, pod, key)
-		return nil
+		return
 	}
-	text, err := json.Marshal(all)
-	if err != nil {
-		return fmt.Errorf("encoding annotation %s: %w", key, err)
-	}
+	text, _ := json.Marshal(all) // it is JSON already
 	e.SetAnnotation(key, string(text))
-	return nil
 }

@@ -152,6 +152,5 @@ func (d Difference) readBy(pod *corev1.Pod, o Options) Difference {
 		}
 	}
 	d.ForMetadata = len(reads) > 0
-	d.MetadataOnly = d.MetadataOnly && !d.ForMetadata
 	return d
 }

@@ -174,12 +174,9 @@ func metadataVariables(container *corev1.Container) []metadataVariable {
 
 // subscript returns k of the path field['k'], empty for any other path.
 func subscript(path, field string) string {
-	key, ok := strings.CutPrefix(path, field+"['")
-	if !ok {
-		return ""
-	}
-	key, ok = strings.CutSuffix(key, "']")
-	if !ok {
+	rest, begins := strings.CutPrefix(path, field+"['")
+	key, ends := strings.CutSuffix(rest, "']")
+	if !begins || !ends {
 		return ""
 	}
 	return key
@@ -195,14 +192,15 @@ type metadataPatch struct {
 	} `json:"metadata"`
 }
 
-func encodeMetadata(e edit.Edit) ([]byte, error) {
+func encodeMetadata(e edit.Edit) []byte {
 	if e.IsZero() {
-		return nil, nil
+		return nil
 	}
 	var p metadataPatch
 	p.Metadata.Labels, p.Metadata.Annotations = e.Labels, e.Annotations
 	p.Metadata.Finalizers, p.Metadata.DeleteFinalizers = e.AddFinalizers, e.RemoveFinalizers
-	return json.Marshal(p)
+	text, _ := json.Marshal(p) // texts always marshal
+	return text
 }
 
 func decodeMetadata(patch []byte) (edit.Edit, error) {

@@ -16,6 +16,7 @@ import (
 	"k8s.io/utils/dump"
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
+	"github.com/kruise-operator/kruise-operator/internal/engine/podstate"
 	"github.com/kruise-operator/kruise-operator/internal/engine/restart"
 )
 
@@ -105,7 +106,7 @@ func (r run) replaced(
 			// Nothing from the runtime calls for a restart, and yet the container may be stopping.
 			// It also may never restart: the evidence can be wrong, taken for a new one after a
 			// crash. Only waiting tells.
-			return settled(container, latest(started, stopped), "may still be stopping", now)
+			return settled(container, podstate.Later(started, stopped), "may still be stopping", now)
 		}
 		return effect{why: fmt.Sprintf("container %s has not restarted with image %s yet", container.Name, container.Image)}
 	}
@@ -116,7 +117,7 @@ func (r run) replaced(
 	case otherName || otherImage:
 		return effect{proven: true}
 	case started.Before(edited):
-		return settled(container, latest(started, stopped), "may still be stopping", now)
+		return settled(container, podstate.Later(started, stopped), "may still be stopping", now)
 	case before.Superseded && !runsIt:
 		// It can be of the edit between, and then it is stopped as soon as the kubelet sees this one.
 		return settled(container, started.Add(Termination(pod)), "may be of an earlier update, and be stopping", now)
@@ -150,13 +151,6 @@ func Termination(pod *corev1.Pod) time.Duration {
 	}
 	// The server admits more seconds than a duration can hold.
 	return time.Duration(min(*pod.Spec.TerminationGracePeriodSeconds, longestTermination)) * time.Second
-}
-
-func latest(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
 }
 
 // runs says whether this image and image ID of the runtime are the wanted image. Names are compared
@@ -228,10 +222,7 @@ func environmentHash(pod *corev1.Pod, container *corev1.Container) uint64 {
 
 // hash is the 32-bit FNV-1a hash of the value's JSON, printed the kubelet's way.
 func hash(value any) uint64 {
-	body, err := json.Marshal(value)
-	if err != nil {
-		return 0 // names, images and values always marshal; no hash of a container is 0
-	}
+	body, _ := json.Marshal(value) // names, images and values always marshal
 	hasher := fnv.New32a()
 	fmt.Fprintf(hasher, "%v", dump.ForHash(body))
 	return uint64(hasher.Sum32())

@@ -53,33 +53,27 @@ func decodeRun(state, evidence []byte) (r run, err error) {
 
 // write adds the annotations to the first Edit of a batch. The evidence holds the generation of
 // this very Edit.
-func (r run) write(e *edit.Edit, pod *corev1.Pod) error {
-	state, evidence, err := r.encode(pod.Generation, e.Generation(pod))
-	if err != nil {
-		return fmt.Errorf("encoding annotation %s: %w", shared.AnnotationInPlaceState, err)
-	}
+func (r run) write(e *edit.Edit, pod *corev1.Pod) {
+	state, evidence := r.encode(pod.Generation, e.Generation(pod))
 	e.SetAnnotation(shared.AnnotationInPlaceState, string(state))
 	remove(e, pod, shared.AnnotationInPlaceStateLegacy)
 	if evidence == nil {
 		remove(e, pod, shared.AnnotationInPlaceEvidence)
-		return nil
+		return
 	}
 	e.SetAnnotation(shared.AnnotationInPlaceEvidence, string(evidence))
-	return nil
 }
 
 // encode returns the update as its state and its evidence, given the pod's generations before and
-// after the batch's first edit. Without anything to prove there is no evidence.
-func (r run) encode(before, after int64) (state, evidence []byte, err error) {
-	if state, err = json.Marshal(r.InPlaceUpdateState); err != nil {
-		return nil, nil, err
-	}
+// after the batch's first edit. Without anything to prove there is no evidence. Both always marshal.
+func (r run) encode(before, after int64) (state, evidence []byte) {
+	state, _ = json.Marshal(r.InPlaceUpdateState)
 	if after == before && len(r.evidence.Containers) == 0 {
-		return state, nil, nil
+		return state, nil
 	}
 	r.evidence.Revision, r.evidence.Generation = r.Revision, after
-	evidence, err = json.Marshal(r.evidence)
-	return state, evidence, err
+	evidence, _ = json.Marshal(r.evidence)
+	return state, evidence
 }
 
 // pending is the change for later batches.

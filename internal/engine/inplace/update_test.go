@@ -142,7 +142,7 @@ func (w *simulation) next() (edit.Edit, bool) {
 // finish writes the end of an update as a planner does.
 func (w *simulation) finish() []string {
 	e := Finish(w.pod, w.now)
-	e.Merge(lifecycle.Transition(nil, w.pod, shared.StateNormal, w.now))
+	e.Merge(lifecycle.Transition(&shared.Lifecycle{}, w.pod, shared.StateNormal, w.now))
 	return w.write(e)
 }
 

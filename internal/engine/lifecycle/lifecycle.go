@@ -58,15 +58,14 @@ func AllHooked(h *shared.LifecycleHook, pod *corev1.Pod) bool {
 }
 
 // PreNormalDone says that the whole preNormal hook is on the pod, so it may become normal. No hook is always
-// done. Hooks may be nil.
+// done.
 func PreNormalDone(hooks *shared.Lifecycle, pod *corev1.Pod) bool {
-	return hooks == nil || hooks.PreNormal == nil || AllHooked(hooks.PreNormal, pod)
+	return hooks.PreNormal == nil || AllHooked(hooks.PreNormal, pod)
 }
 
 // MarksNotReady says that a hook takes pods out of service while they wait for a deletion or an update.
-// Hooks may be nil.
 func MarksNotReady(hooks *shared.Lifecycle) bool {
-	return hooks != nil && (marksNotReady(hooks.PreDelete) || marksNotReady(hooks.InPlaceUpdate))
+	return marksNotReady(hooks.PreDelete) || marksNotReady(hooks.InPlaceUpdate)
 }
 
 func has(pod *corev1.Pod, key, value string) bool {
@@ -122,9 +121,6 @@ func RestoreHook(h *shared.LifecycleHook) edit.Edit {
 //
 // A pod already in the state gives up wrong holds, and is taken out of nothing.
 func Transition(hooks *shared.Lifecycle, pod *corev1.Pod, to shared.LifecycleState, now time.Time) edit.Edit {
-	if hooks == nil {
-		hooks = &shared.Lifecycle{}
-	}
 	from := StateOf(pod)
 	e := To(pod, to, now)
 

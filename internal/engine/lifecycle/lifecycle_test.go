@@ -62,6 +62,7 @@ func TestTransition(t *testing.T) {
 		InPlaceUpdate: &shared.LifecycleHook{FinalizersHandler: []string{"example.io/drain"}, LabelsHandler: map[string]string{"example.io/hook": "on"}, MarkPodNotReady: true},
 		PreDelete:     &shared.LifecycleHook{FinalizersHandler: []string{"example.io/save"}, MarkPodNotReady: true},
 	}
+	none := &shared.Lifecycle{}
 	silent := &shared.Lifecycle{InPlaceUpdate: &shared.LifecycleHook{}, PreDelete: &shared.LifecycleHook{}}
 	const (
 		updateHeld = `[{"userAgent":"Lifecycle","key":"preUpdateHook"}]`
@@ -76,20 +77,20 @@ func TestTransition(t *testing.T) {
 	}{
 		"waiting for an update takes the pod out of service":              {hooks, "Normal", "PreparingUpdate", "", updateHeld, false},
 		"waiting without markPodNotReady leaves it in service":            {silent, "Normal", "PreparingUpdate", "", "", false},
-		"without hooks nothing is held":                                   {nil, "Normal", "PreparingUpdate", "", "", false},
+		"without hooks nothing is held":                                   {none, "Normal", "PreparingUpdate", "", "", false},
 		"the hold lasts while the containers change":                      {hooks, "PreparingUpdate", "Updating", updateHeld, updateHeld, false},
 		"it ends when the update is done":                                 {hooks, "Updating", "Updated", updateHeld, "[]", false},
 		"it ends when the hook was complete at once":                      {hooks, "Updating", "Normal", updateHeld, "[]", false},
 		"it ends when the template is rolled back while hooked":           {hooks, "PreparingUpdate", "Normal", updateHeld, "[]", false},
 		"it ends even if markPodNotReady was switched off meanwhile":      {silent, "Updating", "Updated", updateHeld, "[]", false},
-		"it ends even if the hooks were removed meanwhile":                {nil, "Updating", "Normal", updateHeld, "[]", false},
+		"it ends even if the hooks were removed meanwhile":                {none, "Updating", "Normal", updateHeld, "[]", false},
 		"a hold that leaked ends in Normal":                               {hooks, "Normal", "Normal", updateHeld, "[]", false},
 		"an updated pod that is updated again is hooked again":            {hooks, "Updated", "PreparingUpdate", "", updateHeld, true},
 		"waiting for deletion takes the pod out of service":               {hooks, "Normal", "PreparingDelete", "", deleteHeld, false},
 		"deletion in the middle of an update swaps the holds in one step": {hooks, "PreparingUpdate", "PreparingDelete", updateHeld, deleteHeld, false},
 		"the hold stays while the pod waits for deletion":                 {hooks, "PreparingDelete", "PreparingDelete", deleteHeld, deleteHeld, false},
 		"a canceled deletion puts the pod back":                           {hooks, "PreparingDelete", "PreparingNormal", deleteHeld, "[]", false},
-		"a canceled deletion puts it back without hooks too":              {nil, "PreparingDelete", "Normal", deleteHeld, "[]", false},
+		"a canceled deletion puts it back without hooks too":              {none, "PreparingDelete", "Normal", deleteHeld, "[]", false},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

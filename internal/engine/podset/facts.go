@@ -139,11 +139,8 @@ func NewestOld(pods []Pod, update revision.Revision, stored map[string]revision.
 // nor at the update revision, and only this update can repair them. No partition may keep them, in whatever
 // order: they would use up maxUnavailable for ever.
 func (s *Snapshot) FailedUpdatesFirst(a, b *Pod) int {
-	rank := func(pod *Pod) int {
-		if pod.Revision != s.Current.Name && pod.Revision != s.Update.Name && !pod.InService() {
-			return 0
-		}
-		return 1
+	victim := func(pod *Pod) int32 {
+		return one(pod.Revision != s.Current.Name && pod.Revision != s.Update.Name && !pod.InService())
 	}
-	return rank(a) - rank(b)
+	return int(victim(b) - victim(a))
 }

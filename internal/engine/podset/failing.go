@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
+	"github.com/kruise-operator/kruise-operator/internal/engine/podstate"
 )
 
 const (
@@ -99,14 +100,10 @@ func failedAt(pod *corev1.Pod) time.Time {
 			at = ended.FinishedAt.Time
 		}
 	}
-	switch {
-	case !at.IsZero():
-		return at
-	case pod.Status.StartTime != nil:
-		return pod.Status.StartTime.Time
-	default:
-		return pod.CreationTimestamp.Time
+	if at.IsZero() {
+		return podstate.StartOf(pod)
 	}
+	return at
 }
 
 // Rounds is how often each of the lacking pods has failed.

@@ -122,11 +122,8 @@ func (l *Limit) users() string {
 	if len(used) > 0 {
 		users = append(users, List(used))
 	}
-	switch {
-	case l.others == 1:
-		users = append(users, "1 pod that does not exist")
-	case l.others > 1:
-		users = append(users, fmt.Sprintf("%d pods that do not exist", l.others))
+	if l.others > 0 {
+		users = append(users, Count(l.others, "pod that does not exist", "pods that do not exist"))
 	}
 	return strings.Join(users, " and ")
 }

@@ -63,9 +63,6 @@ func TroubleOf(object *corev1.Pod, update inplace.Status, began func() time.Time
 // deletes or changes that pod or it waits at a hook. A pod to be deleted counts, too, while the plan deletes
 // none.
 func (p Progress) WithTroubles(plan *planning.Plan, pods []Pod) Progress {
-	if !inTrouble(pods) {
-		return p
-	}
 	moved := moved(plan)
 	deletes := slices.ContainsFunc(plan.Actions, func(a planning.Action) bool { return a.Step == StepDelete })
 	byMessage := map[string][]*Pod{}
@@ -113,16 +110,6 @@ func weight(trouble podstate.Trouble) int {
 	default:
 		return 0
 	}
-}
-
-// inTrouble says that some pod has trouble. Most passes end here.
-func inTrouble(pods []Pod) bool {
-	for i := range pods {
-		if pods[i].Trouble.Message != "" {
-			return true
-		}
-	}
-	return false
 }
 
 // stays is a pod at no hook for its deletion or update.
@@ -224,9 +211,7 @@ func waitsForInit(pod *corev1.Pod, container *corev1.Container) string {
 	switch {
 	case status == nil, status.State.Terminated != nil:
 		return ""
-	case container.RestartPolicy != nil && *container.RestartPolicy == corev1.ContainerRestartPolicyAlways:
-		return waitsFor(pod, container)
-	case status.State.Running != nil:
+	case status.State.Running != nil && (container.RestartPolicy == nil || *container.RestartPolicy != corev1.ContainerRestartPolicyAlways):
 		return "it runs, and the containers after it wait for its end"
 	default:
 		return waitsFor(pod, container)

@@ -236,7 +236,7 @@ func crashing(pod *corev1.Pod, status *corev1.ContainerStatus, ends bool, began 
 	}
 	// Changes in place restart a container, too. Three crashes since then take longer than this.
 	if crashes >= manyCrashes && (last == nil || runOf(last) < longRun) {
-		t = t.after(later(began(), startOf(pod)).Add(pullTimeout), now)
+		t = t.after(Later(began(), StartOf(pod)).Add(pullTimeout), now)
 	}
 	if left := over.Sub(now); left > 0 && (t.RecheckAfter == 0 || left < t.RecheckAfter) {
 		t.RecheckAfter = left
@@ -259,21 +259,23 @@ func startOfRun(last *corev1.ContainerStateTerminated) time.Time {
 // waitingSince is since when an unstarted container has been waiting, at the earliest: the state
 // itself has no time.
 func waitingSince(pod *corev1.Pod, began time.Time) time.Time {
-	since := later(began, startOf(pod))
+	since := Later(began, StartOf(pod))
 	if ready := Condition(pod, corev1.ContainersReady); ready != nil && ready.Status != corev1.ConditionTrue {
-		since = later(since, ready.LastTransitionTime.Time)
+		since = Later(since, ready.LastTransitionTime.Time)
 	}
 	return since
 }
 
-func startOf(pod *corev1.Pod) time.Time {
+// StartOf is when a pod was started by its node; when it was created, before that.
+func StartOf(pod *corev1.Pod) time.Time {
 	if pod.Status.StartTime != nil {
 		return pod.Status.StartTime.Time
 	}
 	return pod.CreationTimestamp.Time
 }
 
-func later(a, b time.Time) time.Time {
+// Later is the later of two times.
+func Later(a, b time.Time) time.Time {
 	if a.After(b) {
 		return a
 	}

@@ -326,10 +326,8 @@ func HashOf(name string) string { return name[strings.LastIndexByte(name, '-')+1
 
 // Hash is the hash of the revision, as its object says it, else as its name ends.
 func (r Of[T]) Hash() string {
-	if r.Object != nil {
-		if hash := r.Object.Labels[shared.LabelRevisionHash]; hash != "" {
-			return hash
-		}
+	if r.Object == nil {
+		return HashOf(r.Name)
 	}
-	return HashOf(r.Name)
+	return cmp.Or(r.Object.Labels[shared.LabelRevisionHash], r.Object.Labels[shared.LabelControllerRevisionHash], HashOf(r.Name))
 }
