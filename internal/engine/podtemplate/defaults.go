@@ -198,20 +198,11 @@ func defaultNetworkDisk(v *corev1.VolumeSource) {
 	if s := v.ISCSI; s != nil {
 		setIfZero(&s.ISCSIInterface, "default")
 	}
-	if s := v.RBD; s != nil {
-		setIfZero(&s.RBDPool, "rbd")
-		setIfZero(&s.RadosUser, "admin")
-		setIfZero(&s.Keyring, "/etc/ceph/keyring")
-	}
 	if s := v.AzureDisk; s != nil {
 		setIfNil(&s.CachingMode, corev1.AzureDataDiskCachingReadWrite)
 		setIfNil(&s.Kind, corev1.AzureSharedBlobDisk)
 		setIfNil(&s.FSType, "ext4")
 		setIfNil(&s.ReadOnly, false)
-	}
-	if s := v.ScaleIO; s != nil {
-		setIfZero(&s.StorageMode, "ThinProvisioned")
-		setIfZero(&s.FSType, "xfs")
 	}
 }
 

@@ -16,9 +16,9 @@
 //	probe, hook    timeoutSeconds, periodSeconds, successThreshold, failureThreshold; path and scheme of an HTTP action; service
 //	               of a gRPC action
 //	volume         emptyDir when nothing is named; modes of secret, configMap, downwardAPI and projected volumes; API version of
-//	               field references; expirationSeconds of a token; type of a hostPath; iSCSI interface; pool, user and keyring
-//	               of RBD; caching, kind, file system and readOnly of an Azure disk; storage mode and file system of ScaleIO;
-//	               pull policy of an image volume; volume mode and quantities of an ephemeral claim
+//	               field references; expirationSeconds of a token; type of a hostPath; iSCSI interface; caching, kind,
+//	               file system and readOnly of an Azure disk; pull policy of an image volume; volume mode and quantities of an
+//	               ephemeral claim
 //
 // Defaults that admission plugins add depend on the cluster and are left out: the service account "default", priorities, the
 // default tolerations, limit ranges. The resources of a pod as a whole are left out, too, when only part of them is set, because versions of the

@@ -95,10 +95,10 @@ func TestDefaulted(t *testing.T) {
 				{}, {hostPath: {type: ""}}, {}]}`,
 		},
 		"volumes on the network": {
-			given: `{volumes: [{iscsi: {lun: 0}}, {rbd: {image: i}}, {azureDisk: {diskName: d}}, {scaleIO: {system: s}}, {image: {reference: "i:1"}}, {image: {reference: i}},
+			given: `{volumes: [{iscsi: {lun: 0}}, {azureDisk: {diskName: d}}, {image: {reference: "i:1"}}, {image: {reference: i}},
 				{ephemeral: {volumeClaimTemplate: {spec: {resources: {requests: {storage: 1Gi}}}}}}]}`,
-			want: `{volumes: [{iscsi: {iscsiInterface: default}}, {rbd: {pool: rbd, user: admin, keyring: /etc/ceph/keyring}},
-				{azureDisk: {cachingMode: ReadWrite, kind: Shared, fsType: ext4, readOnly: false}}, {scaleIO: {storageMode: ThinProvisioned, fsType: xfs}},
+			want: `{volumes: [{iscsi: {iscsiInterface: default}},
+				{azureDisk: {cachingMode: ReadWrite, kind: Shared, fsType: ext4, readOnly: false}},
 				{image: {pullPolicy: IfNotPresent}}, {image: {pullPolicy: Always}}, {ephemeral: {volumeClaimTemplate: {spec: {volumeMode: Filesystem}}}}]}`,
 		},
 	}

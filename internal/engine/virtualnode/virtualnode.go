@@ -6,6 +6,8 @@
 package virtualnode
 
 import (
+	"slices"
+
 	corev1 "k8s.io/api/core/v1"
 
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
@@ -16,15 +18,7 @@ const taintProvider = "virtual-kubelet.io/provider"
 
 // Is recognizes a virtual node by its label type or by the taint of virtual-kubelet.
 func Is(node *corev1.Node) bool {
-	if Labeled(node.Labels) {
-		return true
-	}
-	for i := range node.Spec.Taints {
-		if node.Spec.Taints[i].Key == taintProvider {
-			return true
-		}
-	}
-	return false
+	return Labeled(node.Labels) || slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == taintProvider })
 }
 
 // Labeled is Is by labels alone. A node with the taint alone is not known by them.
