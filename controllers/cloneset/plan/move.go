@@ -63,7 +63,7 @@ func (p *planner) move(s diff) {
 		return
 	}
 	p.saysReplaced = p.draft.HoldReplaced(candidates, rollout)
-	slices.SortStableFunc(candidates, func(a, b *podset.Pod) int { return first(b.InService(), a.InService()) })
+	slices.SortStableFunc(candidates, func(a, b *podset.Pod) int { return podorder.FalseFirst(a.InService(), b.InService()) })
 	candidates, refused := p.draft.SplitRefused(candidates, rollout, planning.Free)
 	blocked := p.moveInOrder(candidates, s.limit, rollout)
 	p.blocked = append(p.blocked, blocked...)
@@ -130,24 +130,12 @@ func (p *planner) inMoveOrder(pods []*podset.Pod) ([]*podset.Pod, error) {
 		return nil, err
 	}
 	slices.SortStableFunc(ordered, func(a, b *podset.Pod) int {
-		return cmp.Or(first(preparingUpdate(a), preparingUpdate(b)), p.s.FailedUpdatesFirst(a, b))
+		return cmp.Or(podorder.FalseFirst(preparingUpdate(b), preparingUpdate(a)), p.s.FailedUpdatesFirst(a, b))
 	})
 	return ordered, nil
 }
 
 func preparingUpdate(pod *podset.Pod) bool { return pod.State == shared.StatePreparingUpdate }
-
-// first compares: true comes first.
-func first(a, b bool) int {
-	switch {
-	case a == b:
-		return 0
-	case a:
-		return -1
-	default:
-		return 1
-	}
-}
 
 func (p *planner) rollout(target revision.Revision) podset.Rollout {
 	return podset.Rollout{

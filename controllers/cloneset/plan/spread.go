@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/kruise-operator/kruise-operator/internal/engine/podorder"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
 	"github.com/kruise-operator/kruise-operator/internal/engine/spread"
 )
@@ -102,6 +103,8 @@ func (p *planner) leavingFirst(old []*podset.Pod) []*podset.Pod {
 		old = p.surplusLast(ordered)
 		slices.Reverse(old)
 	}
-	slices.SortStableFunc(old, func(a, b *podset.Pod) int { return first(slices.Contains(replaced, a), slices.Contains(replaced, b)) })
+	slices.SortStableFunc(old, func(a, b *podset.Pod) int {
+		return podorder.FalseFirst(slices.Contains(replaced, b), slices.Contains(replaced, a))
+	})
 	return old
 }

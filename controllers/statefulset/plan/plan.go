@@ -54,7 +54,9 @@ func Plan(spec *Spec, s podset.Snapshot) planning.Plan {
 	p.keepClaims()
 	if p.Parallel {
 		p.replicasAtOnce()
-		p.scaleInAtOnce()
+		for _, pod := range p.surplus {
+			p.removeSurplus(pod)
+		}
 		p.move()
 	} else if p.replicasInOrder() && p.scaleInInOrder() {
 		p.move()

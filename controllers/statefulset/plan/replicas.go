@@ -166,13 +166,6 @@ func (p *planner) revisionFor(o int) revision.Revision {
 	return p.s.Update
 }
 
-// scaleInAtOnce removes all pods with unwanted ordinals.
-func (p *planner) scaleInAtOnce() {
-	for _, pod := range p.surplus {
-		p.removeSurplus(pod)
-	}
-}
-
 // scaleInInOrder removes the pod with the highest unwanted ordinal, and waits until it is gone,
 // also at its preDelete hook. An unavailable pod waits until it is available, unless it is the
 // lowest of those, has finished, is being deleted already, or its user deletes it. It reports

@@ -124,10 +124,10 @@ func deletionCost(pod *corev1.Pod) int32 {
 // urgency compares what comes before the rank.
 func (k *deletionKey) urgency(other *deletionKey) int {
 	return cmp.Or(
-		falseFirst(k.node != "", other.node != ""),
+		FalseFirst(k.node != "", other.node != ""),
 		cmp.Compare(k.phase, other.phase),
-		falseFirst(k.available, other.available),
-		falseFirst(k.ready, other.ready),
+		FalseFirst(k.available, other.available),
+		FalseFirst(k.ready, other.ready),
 		cmp.Compare(k.cost, other.cost),
 	)
 }
@@ -141,7 +141,8 @@ func (k *deletionKey) age(other *deletionKey) int {
 	return cmp.Or(readySince, cmp.Compare(other.restarts, k.restarts), cmp.Compare(other.initRestarts, k.initRestarts), laterFirst(k.created, other.created))
 }
 
-func falseFirst(a, b bool) int {
+// FalseFirst compares: false comes first.
+func FalseFirst(a, b bool) int {
 	switch {
 	case a == b:
 		return 0
@@ -154,7 +155,7 @@ func falseFirst(a, b bool) int {
 
 func laterFirst(a, b time.Time) int {
 	if a.IsZero() || b.IsZero() {
-		return falseFirst(!a.IsZero(), !b.IsZero())
+		return FalseFirst(!a.IsZero(), !b.IsZero())
 	}
 	return b.Compare(a)
 }

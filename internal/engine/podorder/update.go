@@ -31,9 +31,9 @@ type UpdateOrder struct {
 func ByActivity[P any](pods []P, victim func(P) Victim) []P {
 	return sortBy(pods, func(p P) *deletionKey { return newDeletionKey(victim(p)) }, func(a, b *deletionKey) int {
 		return cmp.Or(
-			falseFirst(a.node != "", b.node != ""),
+			FalseFirst(a.node != "", b.node != ""),
 			cmp.Compare(a.phase, b.phase),
-			falseFirst(a.ready, b.ready),
+			FalseFirst(a.ready, b.ready),
 			a.age(b),
 		)
 	})

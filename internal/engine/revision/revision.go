@@ -146,12 +146,10 @@ func decodeTemplate(raw []byte) (*corev1.PodTemplateSpec, error) {
 		return nil, err
 	}
 	if data.Spec.Template == nil {
-		return nil, errNoTemplate
+		return nil, errors.New("its data has no spec.template")
 	}
 	return data.Spec.Template, nil
 }
-
-var errNoTemplate = errors.New("its data has no spec.template")
 
 // Hash is the short name of revision data: 32-bit FNV over the data and the decimal collision count
 // (nil: 0), in an alphabet without words.
@@ -202,9 +200,6 @@ type Owner struct {
 	// DaemonSet uses controller-revision-hash.
 	HashLabel string
 }
-
-// Decision is the fate of the present pod template.
-type Decision = DecisionOf[corev1.PodTemplateSpec]
 
 // DecisionOf is the fate of the present payload. At most one of Create and Bump is set.
 type DecisionOf[T any] struct {
