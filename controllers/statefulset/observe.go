@@ -73,35 +73,32 @@ func (r *Reconciler) readClaims(ctx context.Context, spec *plan.Spec, current re
 	if err := r.WatchLate(ctx, &corev1.PersistentVolumeClaim{}, r.ownersOfClaim); err != nil {
 		return nil, err
 	}
-	found := map[string]*corev1.PersistentVolumeClaim{}
-	read := func(pod string, names ...string) error {
+	var names []string
+	name := func(pod string) {
 		for i := range templates {
 			names = append(names, claims.Name(templates[i].Name, pod))
 		}
-		for _, name := range names {
-			if _, ok := found[name]; ok {
-				continue
-			}
-			claim := &corev1.PersistentVolumeClaim{}
-			err := r.Client.Get(ctx, types.NamespacedName{Namespace: spec.Namespace, Name: name}, claim, client.UnsafeDisableDeepCopy)
-			if apierrors.IsNotFound(err) {
-				continue
-			}
-			if err != nil {
-				return fmt.Errorf("reading claim %s: %w", name, err)
-			}
-			found[name] = claim
-		}
-		return nil
 	}
 	for _, pod := range pods {
-		if err := read(pod.Name, plan.FormerClaims(spec, pod)...); err != nil {
-			return nil, err
-		}
+		names = append(names, plan.FormerClaims(spec, pod)...)
+		name(pod.Name)
 	}
-	for name := range plan.MissingPods(spec, pods) {
-		if err := read(name); err != nil {
-			return nil, err
+	for _, pod := range plan.MissingPods(spec, pods) {
+		name(pod)
+	}
+	found := make(map[string]*corev1.PersistentVolumeClaim, len(names))
+	for _, name := range names {
+		if found[name] != nil {
+			continue
+		}
+		claim := &corev1.PersistentVolumeClaim{}
+		err := r.Client.Get(ctx, types.NamespacedName{Namespace: spec.Namespace, Name: name}, claim, client.UnsafeDisableDeepCopy)
+		switch {
+		case apierrors.IsNotFound(err):
+		case err != nil:
+			return nil, fmt.Errorf("reading claim %s: %w", name, err)
+		default:
+			found[name] = claim
 		}
 	}
 	return found, nil

@@ -160,13 +160,22 @@ func (p *planner) keepClaims() {
 		}
 	}
 	p.holdTaken()
-	for _, slot := range p.unusedClaims() {
+	p.deleteUnused()
+}
+
+// deleteUnused deletes the claims without a pod, unless claims are reused.
+func (p *planner) deleteUnused() {
+	if p.EnablePVCReuse {
+		return
+	}
+	for _, slot := range slices.Sorted(maps.Keys(p.claimsOf)) {
 		for _, claim := range p.claimsOf[slot] {
-			if p.remaining(claim) {
-				action := podset.DeleteClaim(slot, claim, reasonClaimUnused)
-				action.IfAbsent = &planning.Reference{Kind: podset.KindPod(), Namespace: claim.Namespace, Name: p.podName(slot)}
-				p.act(action, "delete", "Delete")
+			if p.existing[slot] || !p.remaining(claim) {
+				continue
 			}
+			action := podset.DeleteClaim(slot, claim, reasonClaimUnused)
+			action.IfAbsent = &planning.Reference{Kind: podset.KindPod(), Namespace: claim.Namespace, Name: p.podName(slot)}
+			p.act(action, "delete", "Delete")
 		}
 	}
 }
@@ -201,20 +210,6 @@ func (p *planner) holdTaken() {
 		Message: "volume claims stay as long as these pods exist, which are not pods of the set any more, or have lost their instance ID: " + podset.List(names),
 		Slots:   slots,
 	})
-}
-
-// unusedClaims are the slots with claims to delete: no pod has the slot and claims are not reused.
-func (p *planner) unusedClaims() []planning.Slot {
-	if p.EnablePVCReuse {
-		return nil
-	}
-	var slots []planning.Slot
-	for _, slot := range slices.Sorted(maps.Keys(p.claimsOf)) {
-		if !p.existing[slot] && slices.ContainsFunc(p.claimsOf[slot], p.remaining) {
-			slots = append(slots, slot)
-		}
-	}
-	return slots
 }
 
 // remaining is a claim of the set, and not terminating.

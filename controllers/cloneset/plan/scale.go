@@ -155,9 +155,6 @@ func (p *planner) scaleIn(s diff) {
 		}
 	}
 	spread := podorder.Spread{Constraints: p.Set.Spec.Template.Spec.TopologySpreadConstraints, Domain: p.s.NodeLabel}
-	if spread.Domain == nil {
-		spread.Domain = func(string, string) string { return "" }
-	}
 	ordered := func(pods []*podset.Pod) []*podset.Pod { return podorder.ForDeletion(pods, p.pods, victim, spread) }
 	old, updated = p.leavingFirst(ordered(old)), ordered(updated)
 	// The other revision gives what one cannot.

@@ -14,6 +14,7 @@ import (
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/internal/engine/nodefit"
 	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
+	"github.com/kruise-operator/kruise-operator/internal/engine/podorder"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podstate"
 )
@@ -125,14 +126,8 @@ func places(s *Snapshot) []*place {
 
 // older orders pods of one node: bound ones first, then by creation, then by name.
 func older(a, b *podset.Pod) int {
-	bound := func(pod *podset.Pod) int {
-		if pod.Object.Spec.NodeName != "" {
-			return 0
-		}
-		return 1
-	}
 	return cmp.Or(
-		cmp.Compare(bound(a), bound(b)),
+		podorder.FalseFirst(a.Object.Spec.NodeName == "", b.Object.Spec.NodeName == ""),
 		a.Object.CreationTimestamp.Compare(b.Object.CreationTimestamp.Time),
 		cmp.Compare(a.Object.Name, b.Object.Name),
 	)

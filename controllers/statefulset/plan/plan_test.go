@@ -609,7 +609,7 @@ func TestPlanOfTooManyReplicas(t *testing.T) {
 				t.Errorf("%d actions, want %d", got, tc.want)
 			}
 			pods := []*corev1.Pod{{ObjectMeta: metav1.ObjectMeta{Name: "web-1"}}}
-			names := slices.Collect(MissingPods(Parse(w.set, w.o), pods))
+			names := MissingPods(Parse(w.set, w.o), pods)
 			if len(names) != podset.MaxCreations || names[0] != "web-0" || names[1] != "web-2" {
 				t.Errorf("the claims of %d pods are read, beginning with %v", len(names), names[:2])
 			}

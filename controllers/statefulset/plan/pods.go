@@ -4,7 +4,6 @@
 package plan
 
 import (
-	"iter"
 	"slices"
 	"strconv"
 	"time"
@@ -79,24 +78,21 @@ func (p *planner) newPod(o int, rev revision.Revision) *corev1.Pod {
 	return pod
 }
 
-// MissingPods yields the names of pods for a plan to create: the lowest ordinals without one.
+// MissingPods are the names of pods for a plan to create: the lowest ordinals without one.
 // Claims of no others are read.
-func MissingPods(spec *Spec, pods []*corev1.Pod) iter.Seq[string] {
-	return func(yield func(string) bool) {
-		exist := make(map[string]bool, len(pods))
-		for _, pod := range pods {
-			exist[pod.Name] = true
+func MissingPods(spec *Spec, pods []*corev1.Pod) (missing []string) {
+	exist := make(map[string]bool, len(pods))
+	for _, pod := range pods {
+		exist[pod.Name] = true
+	}
+	most := spec.creations()
+	for o := range spec.Ordinals.Iterate() {
+		if len(missing) == most {
+			break
 		}
-		yielded, most := 0, spec.creations()
-		for o := range spec.Ordinals.Iterate() {
-			name := ordinal.PodName(spec.Set.Name, o)
-			if exist[name] {
-				continue
-			}
-			if yielded == most || !yield(name) {
-				return
-			}
-			yielded++
+		if name := ordinal.PodName(spec.Set.Name, o); !exist[name] {
+			missing = append(missing, name)
 		}
 	}
+	return missing
 }

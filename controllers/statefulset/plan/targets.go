@@ -44,7 +44,12 @@ func (p *planner) orderTargets() {
 	}
 	// Otherwise the partition could keep an unavailable pod against maxUnavailable, and no pod
 	// would ever move.
-	slices.SortStableFunc(waiting, func(a, b *podset.Pod) int { return cmp.Compare(rank(a), rank(b)) })
+	slices.SortStableFunc(waiting, func(a, b *podset.Pod) int {
+		return cmp.Or(
+			podorder.FalseFirst(a.State != shared.StatePreparingUpdate, b.State != shared.StatePreparingUpdate),
+			podorder.FalseFirst(a.InService(), b.InService()),
+		)
+	})
 	ordered, err := podorder.ForUpdate(waiting, p.pods, func(pod *podset.Pod) *corev1.Pod { return pod.Object }, podorder.UpdateOrder{Priority: p.PriorityStrategy})
 	if err != nil {
 		p.draft.Hold(planning.Note{Reason: podset.ReasonInvalidSpec, Message: fmt.Sprintf("spec.updateStrategy.rollingUpdate.unorderedUpdate.%v", err)})
@@ -55,19 +60,6 @@ func (p *planner) orderTargets() {
 	missing := p.Ordinals.Len() - len(p.pods)
 	keep := max(p.Partition-min(missing, max(p.Partition-p.old, 0)), 0)
 	p.targets = append(p.targets, ordered[:max(len(ordered)-keep, 0)]...)
-}
-
-// rank is a pod's place among those of equal priority: 0 at its update hook, 1 out of service, 2 for
-// others.
-func rank(pod *podset.Pod) int {
-	switch {
-	case pod.State == shared.StatePreparingUpdate:
-		return 0
-	case !pod.InService():
-		return 1
-	default:
-		return 2
-	}
 }
 
 func (p *planner) outdated(pod *podset.Pod) bool {

@@ -17,6 +17,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
@@ -120,12 +121,10 @@ type Retention struct {
 
 // RetentionOf reads a StatefulSet's policy. Nil and unknown values keep the claims.
 func RetentionOf(p *appsv1beta1.StatefulSetPersistentVolumeClaimRetentionPolicy) Retention {
-	if p == nil {
-		return Retention{}
-	}
+	policy := ptr.Deref(p, appsv1beta1.StatefulSetPersistentVolumeClaimRetentionPolicy{})
 	return Retention{
-		WhenScaled:  p.WhenScaled == appsv1.DeletePersistentVolumeClaimRetentionPolicyType,
-		WhenDeleted: p.WhenDeleted == appsv1.DeletePersistentVolumeClaimRetentionPolicyType,
+		WhenScaled:  policy.WhenScaled == appsv1.DeletePersistentVolumeClaimRetentionPolicyType,
+		WhenDeleted: policy.WhenDeleted == appsv1.DeletePersistentVolumeClaimRetentionPolicyType,
 	}
 }
 

@@ -4,6 +4,7 @@
 package planning
 
 import (
+	"cmp"
 	"encoding/json"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -168,9 +169,5 @@ type RetryKey struct {
 
 // RetryKey of the action.
 func (a *Action) RetryKey() RetryKey {
-	key := RetryKey{Step: a.Step, Namespace: a.Object.GetNamespace(), Name: a.Key}
-	if key.Name == "" {
-		key.Name = a.Object.GetName()
-	}
-	return key
+	return RetryKey{Step: a.Step, Namespace: a.Object.GetNamespace(), Name: cmp.Or(a.Key, a.Object.GetName())}
 }

@@ -4,6 +4,7 @@
 package planning
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"time"
@@ -57,10 +58,7 @@ func (p *Plan) HeldMessages(otherwise string) string {
 	for _, note := range p.Held[:min(len(p.Held), most)] {
 		messages = append(messages, note.Message)
 	}
-	if len(messages) == 0 {
-		return otherwise
-	}
-	return strings.Join(messages, "; ")
+	return cmp.Or(strings.Join(messages, "; "), otherwise)
 }
 
 // Outcome is the result of a Plan, for the status of its owner.

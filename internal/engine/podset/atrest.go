@@ -40,13 +40,10 @@ func ByName(objects []*corev1.Pod) []*corev1.Pod {
 // Observe is [Observe] for pods, in their order. It derives nothing about an unchanged pod at rest. generation
 // is the spec's, and must determine all that identify says. Nil remembers nothing.
 func (k *AtRest) Observe(generation int64, objects []*corev1.Pod, rules FactRules, identify func(*corev1.Pod) Identity) []Pod {
-	pods := make([]Pod, len(objects))
 	if k == nil {
-		for i, object := range objects {
-			pods[i] = Observe(object, identify(object), rules)
-		}
-		return pods
+		k = &AtRest{}
 	}
+	pods := make([]Pod, len(objects))
 	if k.generation != generation {
 		clear(k.pods)
 		k.generation = generation

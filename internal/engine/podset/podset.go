@@ -99,7 +99,7 @@ type Snapshot struct {
 	// other actions.
 	Retries planning.Retries
 	// NodeLabel is the value of a label of a node; "" when the node has none or is not known. Only asked for the keys of the template's
-	// topology spread constraints. Nil: no node is known.
+	// topology spread constraints. Nil without any.
 	NodeLabel func(node, key string) string
 	// Spread gives new pods their subsets of a WorkloadSpread. Nil: there is none.
 	Spread *spread.Placing

@@ -37,9 +37,9 @@ func DefaultedAsWritten(t *corev1.PodTemplateSpec) *corev1.PodTemplateSpec {
 }
 
 func defaultPodSpec(spec *corev1.PodSpec) {
-	setIfZero(&spec.DNSPolicy, corev1.DNSClusterFirst)
-	setIfZero(&spec.RestartPolicy, corev1.RestartPolicyAlways)
-	setIfZero(&spec.SchedulerName, corev1.DefaultSchedulerName)
+	spec.DNSPolicy = cmp.Or(spec.DNSPolicy, corev1.DNSClusterFirst)
+	spec.RestartPolicy = cmp.Or(spec.RestartPolicy, corev1.RestartPolicyAlways)
+	spec.SchedulerName = cmp.Or(spec.SchedulerName, corev1.DefaultSchedulerName)
 	setIfNil(&spec.TerminationGracePeriodSeconds, corev1.DefaultTerminationGracePeriodSeconds)
 	setIfNil(&spec.SecurityContext, corev1.PodSecurityContext{})
 	setIfNil(&spec.EnableServiceLinks, corev1.DefaultEnableServiceLinks)
@@ -71,7 +71,7 @@ func defaultContainer(c *corev1.Container, hostNetwork bool) {
 	DefaultContainer(c)
 	if hostNetwork {
 		for i := range c.Ports {
-			setIfZero(&c.Ports[i].HostPort, c.Ports[i].ContainerPort)
+			c.Ports[i].HostPort = cmp.Or(c.Ports[i].HostPort, c.Ports[i].ContainerPort)
 		}
 	}
 	for name, limit := range c.Resources.Limits {
@@ -84,13 +84,13 @@ func defaultContainer(c *corev1.Container, hostNetwork bool) {
 // DefaultContainer fills in the server's defaults of a container of any sort, anywhere: nothing from the rest of
 // a pod.
 func DefaultContainer(c *corev1.Container) {
-	setIfZero(&c.TerminationMessagePath, corev1.TerminationMessagePathDefault)
-	setIfZero(&c.TerminationMessagePolicy, corev1.TerminationMessageReadFile)
+	c.TerminationMessagePath = cmp.Or(c.TerminationMessagePath, corev1.TerminationMessagePathDefault)
+	c.TerminationMessagePolicy = cmp.Or(c.TerminationMessagePolicy, corev1.TerminationMessageReadFile)
 	if c.ImagePullPolicy == "" {
 		c.ImagePullPolicy = pullPolicyByTag(c.Image)
 	}
 	for i := range c.Ports {
-		setIfZero(&c.Ports[i].Protocol, corev1.ProtocolTCP)
+		c.Ports[i].Protocol = cmp.Or(c.Ports[i].Protocol, corev1.ProtocolTCP)
 	}
 	for i := range c.Env {
 		if from := c.Env[i].ValueFrom; from != nil {
@@ -130,10 +130,10 @@ func defaultProbe(p *corev1.Probe) {
 	if p == nil {
 		return
 	}
-	setIfZero(&p.TimeoutSeconds, 1)
-	setIfZero(&p.PeriodSeconds, 10)
-	setIfZero(&p.SuccessThreshold, 1)
-	setIfZero(&p.FailureThreshold, 3)
+	p.TimeoutSeconds = cmp.Or(p.TimeoutSeconds, 1)
+	p.PeriodSeconds = cmp.Or(p.PeriodSeconds, 10)
+	p.SuccessThreshold = cmp.Or(p.SuccessThreshold, 1)
+	p.FailureThreshold = cmp.Or(p.FailureThreshold, 3)
 	defaultHTTPGet(p.HTTPGet)
 	if p.GRPC != nil {
 		setIfNil(&p.GRPC.Service, "")
@@ -142,14 +142,14 @@ func defaultProbe(p *corev1.Probe) {
 
 func defaultHTTPGet(a *corev1.HTTPGetAction) {
 	if a != nil {
-		setIfZero(&a.Path, "/")
-		setIfZero(&a.Scheme, corev1.URISchemeHTTP)
+		a.Path = cmp.Or(a.Path, "/")
+		a.Scheme = cmp.Or(a.Scheme, corev1.URISchemeHTTP)
 	}
 }
 
 func defaultFieldRef(ref *corev1.ObjectFieldSelector) {
 	if ref != nil {
-		setIfZero(&ref.APIVersion, "v1")
+		ref.APIVersion = cmp.Or(ref.APIVersion, "v1")
 	}
 }
 
@@ -183,7 +183,7 @@ func DefaultVolume(v *corev1.Volume) {
 		}
 	}
 	if s := v.Image; s != nil && s.Reference != "" {
-		setIfZero(&s.PullPolicy, pullPolicyByTag(s.Reference))
+		s.PullPolicy = cmp.Or(s.PullPolicy, pullPolicyByTag(s.Reference))
 	}
 	if s := v.Ephemeral; s != nil && s.VolumeClaimTemplate != nil {
 		setIfNil(&s.VolumeClaimTemplate.Spec.VolumeMode, corev1.PersistentVolumeFilesystem)
@@ -196,7 +196,7 @@ func DefaultVolume(v *corev1.Volume) {
 // defaultNetworkDisk fills in the in-tree drivers with defaults of their own.
 func defaultNetworkDisk(v *corev1.VolumeSource) {
 	if s := v.ISCSI; s != nil {
-		setIfZero(&s.ISCSIInterface, "default")
+		s.ISCSIInterface = cmp.Or(s.ISCSIInterface, "default")
 	}
 	if s := v.AzureDisk; s != nil {
 		setIfNil(&s.CachingMode, corev1.AzureDataDiskCachingReadWrite)
@@ -217,13 +217,6 @@ func roundUp(list corev1.ResourceList) {
 	for name, quantity := range list {
 		quantity.RoundUp(resource.Milli)
 		list[name] = quantity
-	}
-}
-
-func setIfZero[T comparable](field *T, value T) {
-	var zero T
-	if *field == zero {
-		*field = value
 	}
 }
 

@@ -120,11 +120,7 @@ func ClaimsDiffer(a, b Revision) bool {
 			return left != right
 		}
 	}
-	none, some := noClaims(a), someClaims(b)
-	if noClaims(b) {
-		none, some = true, someClaims(a)
-	}
-	return none && some
+	return noClaims(a) && someClaims(b) || noClaims(b) && someClaims(a)
 }
 
 func noClaims(r Revision) bool {
