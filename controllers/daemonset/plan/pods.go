@@ -45,9 +45,6 @@ func (p *planner) newPod(node string) *corev1.Pod {
 	name := p.s.PodName(node)
 	podset.SetIdentity(pod, p.Namespace, name, p.Owner, gates...)
 	pod.GenerateName = NamePrefix(p.Set.Name)
-	if pod.Labels == nil {
-		pod.Labels = map[string]string{}
-	}
 	pod.Labels[shared.LabelControllerRevisionHash] = p.s.Update.Hash()
 	if p.tolerations == nil {
 		p.tolerations = nodefit.Tolerations(pod.Spec.Tolerations, nodefit.DaemonTolerations(pod.Spec.HostNetwork)...)

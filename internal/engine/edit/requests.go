@@ -40,7 +40,7 @@ func (e Edit) Requests(object planning.Object) []planning.Request {
 			Subresource: subresource,
 			Type:        types.StrategicMergePatchType,
 			Body: func(version planning.Version) ([]byte, error) {
-				p := patch{Metadata: metadataPatch{UID: pod.UID}}
+				p := patch{Metadata: MetadataPatch{UID: pod.UID}}
 				if tied {
 					p.Metadata.ResourceVersion = version.ResourceVersion
 				}
@@ -74,13 +74,14 @@ func (e Edit) Requests(object planning.Object) []planning.Request {
 }
 
 type patch struct {
-	Metadata metadataPatch `json:"metadata"`
+	Metadata MetadataPatch `json:"metadata"`
 	Spec     *specPatch    `json:"spec,omitempty"`
 	Status   *statusPatch  `json:"status,omitempty"`
 }
 
-type metadataPatch struct {
-	UID              types.UID          `json:"uid"`
+// MetadataPatch is the metadata in a strategic merge patch of a pod.
+type MetadataPatch struct {
+	UID              types.UID          `json:"uid,omitempty"`
 	ResourceVersion  string             `json:"resourceVersion,omitempty"`
 	Labels           map[string]*string `json:"labels,omitempty"`
 	Annotations      map[string]*string `json:"annotations,omitempty"`

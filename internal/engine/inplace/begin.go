@@ -197,10 +197,7 @@ func readLeftover(pod *corev1.Pod, now time.Time) leftover {
 	if grace, _, err := readGrace(pod); err != nil {
 		l.unknown = true
 	} else if grace != nil {
-		l.pending = change{images: grace.ContainerImages, refs: grace.ContainerRefMetadata, resources: grace.ContainerResources}
-		if l.metadata, err = decodeMetadata(grace.MetaDataPatch); err != nil {
-			l.unknown = true
-		}
+		l.pending, l.metadata = grace.change(), grace.metadata
 	}
 	for _, meta := range l.pending.refs {
 		l.metadata.Merge(change{refs: map[string]metav1.ObjectMeta{"": meta}}.edit())

@@ -94,10 +94,7 @@ func Finish(pod *corev1.Pod, now time.Time) edit.Edit {
 // Began is when containers of the pod were changed in place last: when the last batch of the last update began. A grace period before it does
 // not count. Zero if there was no update, or if its annotation cannot be decoded.
 func Began(pod *corev1.Pod) time.Time {
-	update, found, err := readRun(pod)
-	if err != nil || !found {
-		return time.Time{}
-	}
+	update, _, _ := readRun(pod)
 	return update.began()
 }
 
@@ -114,7 +111,7 @@ func malformed(err error) Status {
 	return Status{Progress: Blocked, Reason: ReasonMalformed, Message: err.Error()}
 }
 
-func checkGrace(pod *corev1.Pod, grace *shared.InPlaceUpdateGrace, now time.Time) Status {
+func checkGrace(pod *corev1.Pod, grace *graceEdit, now time.Time) Status {
 	s := Status{Progress: Grace, Reason: ReasonGracePeriod, Message: "the edit is recorded and about to be sent"}
 	if grace == nil || !sameRevision(grace.Revision, pod.Labels[shared.LabelControllerRevisionHash]) {
 		return s
@@ -126,7 +123,7 @@ func checkGrace(pod *corev1.Pod, grace *shared.InPlaceUpdateGrace, now time.Time
 	return s
 }
 
-func endGrace(pod *corev1.Pod, grace *shared.InPlaceUpdateGrace, now time.Time) (edit.Edit, bool) {
+func endGrace(pod *corev1.Pod, grace *graceEdit, now time.Time) (edit.Edit, bool) {
 	var e edit.Edit
 	dropGrace(&e, pod)
 	if grace == nil || !sameRevision(grace.Revision, pod.Labels[shared.LabelControllerRevisionHash]) {
@@ -135,20 +132,14 @@ func endGrace(pod *corev1.Pod, grace *shared.InPlaceUpdateGrace, now time.Time) 
 	if graceLeft(pod, grace, now) > 0 {
 		return edit.Edit{}, false
 	}
-	metadata, err := decodeMetadata(grace.MetaDataPatch)
-	if err != nil {
-		return edit.Edit{}, false
-	}
 	// A missing or unreadable state is no loss: the grace annotation has all that is left to do.
 	update, found, err := readRun(pod)
 	if err != nil || !found {
 		update = run{InPlaceUpdateState: shared.InPlaceUpdateState{Revision: grace.Revision, UpdateTimestamp: podstate.Time(now)}}
 	}
 	update.UpdateEnvFromMetadata = update.UpdateEnvFromMetadata || grace.UpdateEnvFromMetadata
-	e.Merge(metadata)
-	e.Merge(update.start(pod, change{
-		images: grace.ContainerImages, refs: grace.ContainerRefMetadata, resources: grace.ContainerResources,
-	}, now))
+	e.Merge(grace.metadata)
+	e.Merge(update.start(pod, grace.change(), now))
 	update.write(&e, pod)
 	return e, true
 }

@@ -112,20 +112,10 @@ func (d Recorded) Check(pod *corev1.Pod, now time.Time) Status {
 }
 
 // Revision is the record's revision; empty without an update, or if it is unreadable.
-func (d Recorded) Revision() string {
-	if d.err != nil {
-		return ""
-	}
-	return d.update.Revision
-}
+func (d Recorded) Revision() string { return d.update.Revision }
 
 // Began is the begin of the record's last batch; zero without one, or if it is unreadable.
-func (d Recorded) Began() time.Time {
-	if d.err != nil {
-		return time.Time{}
-	}
-	return d.update.began()
-}
+func (d Recorded) Began() time.Time { return d.update.began() }
 
 func (r Record) read(pod *corev1.Pod) (update run, found bool, err error) {
 	states, err := members(pod, r.State)

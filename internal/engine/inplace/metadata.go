@@ -182,14 +182,9 @@ func subscript(path, field string) string {
 	return key
 }
 
-// metadataPatch is the wire format of metadata in a grace annotation: a strategic merge patch.
+// metadataPatch is the wire format of metadata in a grace annotation.
 type metadataPatch struct {
-	Metadata struct {
-		Labels           map[string]*string `json:"labels,omitempty"`
-		Annotations      map[string]*string `json:"annotations,omitempty"`
-		Finalizers       []string           `json:"finalizers,omitempty"`
-		DeleteFinalizers []string           `json:"$deleteFromPrimitiveList/finalizers,omitempty"`
-	} `json:"metadata"`
+	Metadata edit.MetadataPatch `json:"metadata"`
 }
 
 func encodeMetadata(e edit.Edit) []byte {

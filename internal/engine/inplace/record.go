@@ -81,18 +81,28 @@ func (r run) pending() change {
 	return change{images: r.NextContainerImages, refs: r.NextContainerRefMetadata, resources: r.NextContainerResources}
 }
 
+// graceEdit is an edit in its grace period.
+type graceEdit struct {
+	shared.InPlaceUpdateGrace
+	metadata edit.Edit
+}
+
+func (g *graceEdit) change() change {
+	return change{images: g.ContainerImages, refs: g.ContainerRefMetadata, resources: g.ContainerResources}
+}
+
 // readGrace returns the edit in its grace period; found: there is one. An empty value is a reverted
 // edit: found, and nil.
-func readGrace(pod *corev1.Pod) (grace *shared.InPlaceUpdateGrace, found bool, err error) {
+func readGrace(pod *corev1.Pod) (grace *graceEdit, found bool, err error) {
 	raw, found := lookup(pod, shared.AnnotationInPlaceGrace, shared.AnnotationInPlaceGraceLegacy)
 	if !found || raw == "" {
 		return nil, found, nil
 	}
-	grace = &shared.InPlaceUpdateGrace{}
-	if err := quantity.Unmarshal([]byte(raw), grace); err != nil {
+	grace = &graceEdit{}
+	if err := quantity.Unmarshal([]byte(raw), &grace.InPlaceUpdateGrace); err != nil {
 		return nil, true, fmt.Errorf("reading annotation %s: %w", shared.AnnotationInPlaceGrace, err)
 	}
-	if _, err := decodeMetadata(grace.MetaDataPatch); err != nil {
+	if grace.metadata, err = decodeMetadata(grace.MetaDataPatch); err != nil {
 		return nil, true, fmt.Errorf("reading the metadata in annotation %s: %w", shared.AnnotationInPlaceGrace, err)
 	}
 	return grace, true, nil
@@ -113,11 +123,9 @@ const longestDrain = 10 * time.Second
 // own, under way as ours arrived. Until it notices, in a second or two, the pod still gets
 // requests, and its containers should not change under them. Any event of the pod ends the wait;
 // the recheck is there for the limit. Without a grace period nothing waits.
-func graceLeft(pod *corev1.Pod, grace *shared.InPlaceUpdateGrace, now time.Time) time.Duration {
-	var begun time.Time
-	if r, _, err := readRun(pod); err == nil {
-		begun = r.UpdateTimestamp.Time
-	}
+func graceLeft(pod *corev1.Pod, grace *graceEdit, now time.Time) time.Duration {
+	r, _, _ := readRun(pod)
+	begun := r.UpdateTimestamp.Time
 	if condition := podstate.Condition(pod, shared.GateInPlaceUpdateReady); begun.IsZero() && condition != nil {
 		begun = condition.LastTransitionTime.Time
 	}

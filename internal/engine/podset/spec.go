@@ -117,12 +117,6 @@ func (s *Spec) NewPod(name string, rev revision.Revision) *corev1.Pod {
 	}
 	pod.Spec.Containers = s.containers[rev.Name]
 	SetIdentity(pod, s.Namespace, name, s.Owner, UpdateGates()...)
-	if pod.Labels == nil {
-		pod.Labels = map[string]string{}
-	}
-	if pod.Annotations == nil {
-		pod.Annotations = map[string]string{}
-	}
 	pod.Labels[shared.LabelControllerRevisionHash] = rev.Name
 	return pod
 }

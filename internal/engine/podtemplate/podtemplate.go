@@ -16,15 +16,17 @@ import (
 // ForPod returns the template's pod, without a name: its labels, annotations, finalizers and spec,
 // as written. Workloads create thousands of pods of one template, so labels, annotations,
 // finalizers and readiness gates are the pod's own, and all other lists and everything below are
-// the template's. They may be replaced as a whole, but nothing in them may be changed.
+// the template's. They may be replaced as a whole, but nothing in them may be changed. Labels and
+// annotations are not nil.
 //
 // Labels for single pods are left out (Reserved): "delete this pod" would make every pod go at
 // birth.
 func ForPod(t *corev1.PodTemplateSpec) *corev1.Pod {
 	pod := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Labels: Labels(t), Annotations: maps.Clone(t.Annotations), Finalizers: slices.Clone(t.Finalizers)},
+		ObjectMeta: metav1.ObjectMeta{Labels: Labels(t), Annotations: map[string]string{}, Finalizers: slices.Clone(t.Finalizers)},
 		Spec:       t.Spec,
 	}
+	maps.Copy(pod.Annotations, t.Annotations)
 	pod.Spec.ReadinessGates = slices.Clone(t.Spec.ReadinessGates)
 	return pod
 }
@@ -48,7 +50,8 @@ func alwaysPull(containers []corev1.Container) {
 
 // Labels are the template's for a pod.
 func Labels(t *corev1.PodTemplateSpec) map[string]string {
-	labels := maps.Clone(t.Labels)
+	labels := map[string]string{}
+	maps.Copy(labels, t.Labels)
 	for _, label := range Reserved() {
 		delete(labels, label)
 	}
