@@ -10,7 +10,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -18,7 +17,6 @@ import (
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	"github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/controllers/sidecarset/plan/sidecarspec"
-	"github.com/kruise-operator/kruise-operator/internal/engine/podtemplate"
 	"github.com/kruise-operator/kruise-operator/internal/engine/revision"
 	"github.com/kruise-operator/kruise-operator/internal/engine/united"
 	"github.com/kruise-operator/kruise-operator/internal/testutil/fixtures"
@@ -93,11 +91,6 @@ func changed[T any](t testing.TB, l leftover, codec revision.Codec[T], owner rev
 	return ""
 }
 
-// sameAsWritten is revision.Same for kinds that make pods from the template as it is written.
-func sameAsWritten(a, b *corev1.PodTemplateSpec) bool {
-	return equality.Semantic.DeepEqual(podtemplate.DefaultedAsWritten(a), podtemplate.DefaultedAsWritten(b))
-}
-
 func changesOfSet(t testing.TB, l leftover) string {
 	codec := revision.PodTemplates(l.stored.GetKind() == "DaemonSet")
 	claims := func(o *unstructured.Unstructured) string {
@@ -162,10 +155,7 @@ func workloadsChange(t testing.TB, l leftover, parse func(*unstructured.Unstruct
 				t.Fatal(err)
 			}
 		}
-		same := revision.Same
-		if before.Adapter.Kind.Group == appsv1.GroupName {
-			same = sameAsWritten
-		}
+		same := revision.PodTemplates(before.Adapter.Kind.Group == appsv1.GroupName).Same
 		if !same(made[0], made[1]) {
 			return fmt.Sprintf("%s of subset %s replaces its pods (-before +after):\n%s", before.Adapter.Kind.Kind, before.Subsets[i].Name, cmp.Diff(made[0], made[1]))
 		}

@@ -13,7 +13,6 @@
 package revision
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
@@ -72,16 +71,15 @@ type Codec[T any] struct {
 // PodTemplates is the Codec of pod templates. asWritten: pods are made from the template as written, and an unwritten imagePullPolicy
 // follows the tag, and is not Always (DaemonSet).
 func PodTemplates(asWritten bool) Codec[corev1.PodTemplateSpec] {
-	codec := Codec[corev1.PodTemplateSpec]{
-		Encode: Encode, Decode: decodeTemplate, Same: Same,
+	defaulted := podtemplate.Defaulted
+	if asWritten {
+		defaulted = podtemplate.DefaultedAsWritten
+	}
+	return Codec[corev1.PodTemplateSpec]{
+		Encode: Encode, Decode: decodeTemplate,
+		Same:   func(a, b *corev1.PodTemplateSpec) bool { return same(defaulted(a), defaulted(b)) },
 		Labels: func(t *corev1.PodTemplateSpec) map[string]string { return t.Labels },
 	}
-	if asWritten {
-		codec.Same = func(a, b *corev1.PodTemplateSpec) bool {
-			return same(podtemplate.DefaultedAsWritten(a), podtemplate.DefaultedAsWritten(b))
-		}
-	}
-	return codec
 }
 
 // Replacement is the data of a ControllerRevision with a payload in place of the owner's field at
@@ -92,11 +90,7 @@ func Replacement(payload map[string]any, path ...string) ([]byte, error) {
 	for _, field := range slices.Backward(path) {
 		patch = map[string]any{field: patch}
 	}
-	var data bytes.Buffer
-	if err := json.NewEncoder(&data).Encode(patch); err != nil {
-		return nil, err
-	}
-	return bytes.TrimRight(data.Bytes(), "\n"), nil
+	return json.Marshal(patch)
 }
 
 // Encode returns the data of a ControllerRevision for the template: a patch of spec.template, as
@@ -115,11 +109,7 @@ func Encode(t *corev1.PodTemplateSpec) ([]byte, error) {
 	if t.CreationTimestamp.IsZero() {
 		metadata["creationTimestamp"] = nil
 	}
-	data, err := Replacement(template, "spec", "template")
-	if err != nil {
-		return nil, fmt.Errorf("encoding the pod template: %w", err)
-	}
-	return data, nil
+	return Replacement(template, "spec", "template")
 }
 
 // Decode decodes a stored revision of a pod template.
@@ -167,16 +157,8 @@ func Name(owner, hash string) string {
 	return owner[:min(len(owner), maxOwnerPart)] + "-" + hash
 }
 
-// Same says whether pods from the two templates are the same: both are filled with defaults, and
-// absent and empty lists and maps are equal.
-func Same(a, b *corev1.PodTemplateSpec) bool {
-	if a == nil || b == nil {
-		return a == b
-	}
-	return same(podtemplate.Defaulted(a), podtemplate.Defaulted(b))
-}
-
-// same compares templates with defaults. When a template was created is not part of it.
+// same says whether pods from the two templates with defaults are the same: absent and empty lists and maps are equal, and
+// when a template was created is not part of it.
 func same(a, b *corev1.PodTemplateSpec) bool {
 	a.CreationTimestamp, b.CreationTimestamp = metav1.Time{}, metav1.Time{}
 	return equality.Semantic.DeepEqual(a, b)

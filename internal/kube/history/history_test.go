@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -74,7 +75,7 @@ func (f *fixture) stored(t *testing.T) []revision.Revision {
 }
 
 // ensure makes sure of the revision for an image and returns it.
-func (f *fixture) ensure(t *testing.T, image string) revision.Decision {
+func (f *fixture) ensure(t *testing.T, image string) revision.DecisionOf[corev1.PodTemplateSpec] {
 	t.Helper()
 	f.set.Spec.Template.Spec.Containers[0].Image = image
 	decision, err := Ensure(t.Context(), f.Store, revision.PodTemplates(false), freshness.OwnerOf(f.set), f.owner(), &f.set.Spec.Template, f.stored(t), f.set.Status.CollisionCount)
