@@ -74,17 +74,17 @@ func (r *Reconciler) readClaims(ctx context.Context, spec *plan.Spec, current re
 		return nil, err
 	}
 	var names []string
-	name := func(pod string) {
+	add := func(pod string) {
 		for i := range templates {
 			names = append(names, claims.Name(templates[i].Name, pod))
 		}
 	}
 	for _, pod := range pods {
 		names = append(names, plan.FormerClaims(spec, pod)...)
-		name(pod.Name)
+		add(pod.Name)
 	}
 	for _, pod := range plan.MissingPods(spec, pods) {
-		name(pod)
+		add(pod)
 	}
 	found := make(map[string]*corev1.PersistentVolumeClaim, len(names))
 	for _, name := range names {
