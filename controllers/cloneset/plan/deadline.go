@@ -14,13 +14,6 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/conditions"
 )
 
-// progressDeadline is spec.progressDeadlineSeconds: after how much time without progress a rollout counts as failed. False when the user
-// gave none.
-func progressDeadline(set *appsv1beta1.CloneSet) (time.Duration, bool) {
-	seconds := ptr.Deref(set.Spec.ProgressDeadlineSeconds, math.MaxInt32)
-	return time.Duration(seconds) * time.Second, seconds != math.MaxInt32
-}
-
 // setProgressing adds the condition Progressing, if the user gave a deadline, and says when it will
 // pass. The first that holds:
 //
@@ -32,8 +25,8 @@ func progressDeadline(set *appsv1beta1.CloneSet) (time.Duration, bool) {
 //     or another update revision. It stays so until there is progress again;
 //  6. the rollout goes on.
 func setProgressing(list *conditions.List, before []conditions.Condition, spec *Spec, status *appsv1beta1.CloneSetStatus) time.Duration {
-	limit, ok := progressDeadline(spec.Set)
-	if !ok {
+	seconds := ptr.Deref(spec.Set.Spec.ProgressDeadlineSeconds, math.MaxInt32)
+	if seconds == math.MaxInt32 {
 		return 0
 	}
 	progressing := func(reason, message string) conditions.Condition {
@@ -52,7 +45,7 @@ func setProgressing(list *conditions.List, before []conditions.Condition, spec *
 		list.Set(progressing(appsv1beta1.ReasonProgressPartitionAvailable, "CloneSet has been paused due to partition ready"))
 	default:
 		old, _ := conditions.Find(before, appsv1beta1.CloneSetProgressing)
-		return setRunning(list, old, limit, &spec.Set.Status, status)
+		return setRunning(list, old, time.Duration(seconds)*time.Second, &spec.Set.Status, status)
 	}
 	return 0
 }

@@ -256,7 +256,9 @@ func (p *planner) remove(pod *podset.Pod, reason string) {
 // settling is how step 5 settles pods.
 func (p *planner) settling() podset.SettleRules {
 	return podset.SettleRules{
-		Admit: p.admit,
+		Admit: func(pod *podset.Pod) bool {
+			return pod.Object.Spec.NodeName != "" && lifecycle.PreNormalDone(&p.Lifecycle, pod.Object)
+		},
 		Repair: func(pod *podset.Pod) edit.Edit {
 			var e edit.Edit
 			if pod.Revision != "" && pod.Object.Labels[shared.LabelPodTemplateHash] == "" {
@@ -265,9 +267,4 @@ func (p *planner) settling() podset.SettleRules {
 			return e
 		},
 	}
-}
-
-// admit is a new pod with a node and the whole preNormal hook: it is normal.
-func (p *planner) admit(pod *podset.Pod) bool {
-	return pod.Object.Spec.NodeName != "" && lifecycle.PreNormalDone(&p.Lifecycle, pod.Object)
 }

@@ -177,13 +177,11 @@ func atZero(spec *Spec, s *podset.Snapshot, counts podset.Counts, plan *planning
 
 // setFailures adds the two conditions about failures, while there are any.
 func setFailures(list *conditions.List, s *podset.Snapshot, plan *planning.Plan, outcome planning.Outcome) {
-	scale, update := podset.Failures(plan, outcome, failureMessage)
+	scale, update := podset.Failures(plan, outcome, func(verb string, failure planning.Failure) string {
+		return fmt.Sprintf("%s the pod or claims with instance ID %s: %s", verb, failure.Slot, failure.Message)
+	})
 	if scale != "" {
 		list.Set(conditions.New(appsv1beta1.CloneSetFailedScale, true, appsv1beta1.ReasonRequestFailed, scale))
 	}
 	list.SetIf(podset.FailedUpdate(appsv1beta1.CloneSetFailedUpdate, s.Unrecorded, update, plan))
-}
-
-func failureMessage(verb string, failure planning.Failure) string {
-	return fmt.Sprintf("%s the pod or claims with instance ID %s: %s", verb, failure.Slot, failure.Message)
 }

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	"github.com/kruise-operator/kruise-operator/internal/engine/edit"
@@ -199,9 +198,7 @@ func readLeftover(pod *corev1.Pod, now time.Time) leftover {
 	} else if grace != nil {
 		l.pending, l.metadata = grace.change(), grace.metadata
 	}
-	for _, meta := range l.pending.refs {
-		l.metadata.Merge(change{refs: map[string]metav1.ObjectMeta{"": meta}}.edit())
-	}
+	l.metadata.Merge(change{refs: l.pending.refs}.edit())
 
 	l.evidence.Generation = earlier.evidence.Generation
 	report := readReport(pod)
