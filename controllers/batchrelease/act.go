@@ -61,8 +61,9 @@ func (o *observed) actions(release *v1beta1.BatchRelease, d plan.Decision) []pla
 	case len(d.Label) > 0:
 		return append(o.actions(release, plan.Decision{Act: act}), o.labels(release, d.Label)...)
 	case act.Control:
+		owner, _ := json.Marshal(metav1.NewControllerRef(release, plan.Kind()))
 		return o.patch(stepControl, fields{
-			shared.AnnotationControl: controlInfo(release), shared.AnnotationOriginal: o.original(),
+			shared.AnnotationControl: string(owner), shared.AnnotationOriginal: o.original(),
 			shared.AnnotationAdvancedStrategy: nil, shared.AnnotationAdvancedStatus: nil,
 		}, o.braked())
 	case act.Partition != nil:
@@ -105,11 +106,6 @@ func (o *observed) patch(step planning.Step, more, spec fields) []planning.Actio
 		Verb: planning.VerbPatch, Step: step, Kind: o.row.Kind, Object: o.object, Change: planning.MergePatch(o.object, body),
 		Failure: planning.Event{Warning: true, Reason: "FailedUpdate", Message: "Changing the " + o.row.Kind.Kind},
 	}}
-}
-
-func controlInfo(release *v1beta1.BatchRelease) string {
-	text, _ := json.Marshal(metav1.NewControllerRef(release, plan.Kind()))
-	return string(text)
 }
 
 // original are the numbers of the user, which an earlier release may have kept. Only a Deployment whose pods move gets others.

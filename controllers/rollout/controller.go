@@ -135,7 +135,7 @@ func passes(before *v1beta1.RolloutStatus, release *v1beta1.BatchRelease, d plan
 	return rolling(before) && rolling(&d.Status) &&
 		(before.CurrentStepIndex != d.Status.CurrentStepIndex || before.CurrentStepState != d.Status.CurrentStepState) &&
 		!d.Hold && !d.LetGo && !d.Drop && !d.Unmark && !d.Guard && !d.Unguard && !d.Catch && !d.Ended &&
-		(d.Order == nil || release != nil && release.DeletionTimestamp == nil && sameOrder(release.Spec, *d.Order))
+		(d.Order == nil || release != nil && release.DeletionTimestamp == nil && equality.Semantic.DeepEqual(release.Spec, *d.Order))
 }
 
 // notObserved handles a failed look. A workload that changed meanwhile is looked at again.

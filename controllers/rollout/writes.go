@@ -180,7 +180,7 @@ func order(r *v1beta1.Rollout, release *v1beta1.BatchRelease, spec *v1beta1.Batc
 		action.Verb, action.Object = planning.VerbCreate, made
 		return []planning.Action{action}
 	}
-	if release.DeletionTimestamp != nil || sameOrder(release.Spec, *spec) {
+	if release.DeletionTimestamp != nil || equality.Semantic.DeepEqual(release.Spec, *spec) {
 		return nil
 	}
 	body, _ := json.Marshal([]map[string]any{
@@ -190,8 +190,4 @@ func order(r *v1beta1.Rollout, release *v1beta1.BatchRelease, spec *v1beta1.Batc
 	})
 	action.Verb, action.Object, action.Change = planning.VerbPatch, release, planning.RawPatch{Type: types.JSONPatchType, Body: body}
 	return []planning.Action{action}
-}
-
-func sameOrder(a, b v1beta1.BatchReleaseSpec) bool {
-	return equality.Semantic.DeepEqual(a, b)
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/kruise-operator/kruise-operator/api/rollouts/shared"
 	"github.com/kruise-operator/kruise-operator/internal/engine/budget"
+	"github.com/kruise-operator/kruise-operator/internal/engine/traffic/tree"
 )
 
 // everyPod is a partition that keeps all pods.
@@ -51,7 +52,7 @@ func (w Workload) FactsOf(o *unstructured.Unstructured) Facts {
 	_, f.InRelease = o.GetAnnotations()[shared.AnnotationInProgressing]
 	_, f.Guarded = o.GetLabels()[shared.LabelWorkloadType]
 	f.Settled = number(o, 0, "status", "observedGeneration") >= o.GetGeneration()
-	f.Revision, f.Stable = text(o, "status", "updateRevision"), text(o, "status", "currentRevision")
+	f.Revision, f.Stable = tree.Text(o.Object, "status", "updateRevision"), tree.Text(o.Object, "status", "currentRevision")
 	f.Updated, f.Available = int(number(o, 0, "status", "updatedReplicas")), int(number(o, 0, "status", "availableReplicas"))
 	f.Replicas = int(number(o, 1, "spec", "replicas"))
 	if !w.Sized {
@@ -81,9 +82,9 @@ func RolloutID(o metav1.Object) string {
 func (w Workload) unsupported(o *unstructured.Unstructured) string {
 	_, advanced := o.GetAnnotations()[shared.AnnotationAdvancedStrategy]
 	switch {
-	case w.Kind.Kind == "Deployment" && !advanced && text(o, "spec", "strategy", "type") == "Recreate":
+	case w.Kind.Kind == "Deployment" && !advanced && tree.Text(o.Object, "spec", "strategy", "type") == "Recreate":
 		return "a Deployment of the type Recreate has no batches"
-	case w.Partition != nil && text(o, "spec", "updateStrategy", "type") == "OnDelete":
+	case w.Partition != nil && tree.Text(o.Object, "spec", "updateStrategy", "type") == "OnDelete":
 		return "a " + w.Kind.Kind + " of the type OnDelete has no batches"
 	}
 	return ""
@@ -127,9 +128,4 @@ func number(o *unstructured.Unstructured, omitted int64, path ...string) int64 {
 		return n
 	}
 	return omitted
-}
-
-func text(o *unstructured.Unstructured, path ...string) string {
-	s, _, _ := unstructured.NestedString(o.Object, path...)
-	return s
 }

@@ -207,7 +207,7 @@ func (w World) services() (Act, string) {
 	switch {
 	case !w.Stable.Exists:
 		return Stuck, "there is no Service of the workload"
-	case w.Canary.Exists && !w.Canary.Current && !w.isBack():
+	case w.Canary.Exists && !w.Canary.Current && slices.ContainsFunc(w.Routes, func(r RouteState) bool { return !r.Back }):
 		return w.led() // they lead to another version
 	case !w.Canary.Exists || !w.Canary.Current:
 		return MakeCanary, ""
@@ -280,10 +280,6 @@ func (w World) disown() (Act, string) {
 		return DisownRoutes, ""
 	}
 	return Done, ""
-}
-
-func (w World) isBack() bool {
-	return !slices.ContainsFunc(w.Routes, func(r RouteState) bool { return !r.Back })
 }
 
 // clear deletes what a gateway no longer needs.

@@ -133,24 +133,17 @@ func narrow(match map[string]any, path *v1beta1.HTTPMatch) (narrower bool, err e
 	kind, value := kindOf(path.Type, pathPrefix), ptr.Deref(path.Value, "/")
 	user, has := cmp.Or(tree.Text(match, "path", "type"), pathPrefix), cmp.Or(tree.Text(match, "path", "value"), "/")
 	switch {
-	case user == kind && trimmed(has, user) == trimmed(value, kind):
+	case user == kind && has == value:
 		return false, nil
 	case user == regular || kind == regular:
 		return false, traffic.Refuse("the path %s cannot be combined with the path %s of the route", value, has)
+	case kind == pathPrefix && within(has, value):
+		return false, nil
 	case user == pathPrefix && within(value, has):
 		match["path"] = map[string]any{"type": kind, "value": value}
 		return true, nil
-	case kind == pathPrefix && within(has, value):
-		return false, nil
 	}
 	return false, traffic.ErrNever
-}
-
-func trimmed(path, kind string) string {
-	if kind == pathPrefix {
-		return strings.TrimSuffix(path, "/")
-	}
-	return path
 }
 
 // within: a prefix covers a path, by whole elements.
