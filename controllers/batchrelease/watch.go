@@ -34,14 +34,9 @@ func (r *Reconciler) follow(ctx context.Context, row rollable.Workload) error {
 func (r *Reconciler) ofWorkload(row rollable.Workload) workload.MapFunc {
 	return func(ctx context.Context, object client.Object) []types.NamespacedName {
 		return r.Concerned(ctx, object.GetNamespace(), func(stored *unstructured.Unstructured) bool {
-			kind, name := workloadOf(stored)
+			ref, _, _ := unstructured.NestedStringMap(stored.Object, "spec", "workloadRef")
+			kind, name := schema.FromAPIVersionAndKind(ref["apiVersion"], ref["kind"]).GroupKind(), ref["name"]
 			return kind == row.Kind.GroupKind() && (name == object.GetName() || rolling.CanaryOf(name) == object.GetLabels()[shared.LabelCanary])
 		})
 	}
-}
-
-// workloadOf reads the reference of a stored release.
-func workloadOf(stored *unstructured.Unstructured) (schema.GroupKind, string) {
-	fields, _, _ := unstructured.NestedStringMap(stored.Object, "spec", "workloadRef")
-	return schema.FromAPIVersionAndKind(fields["apiVersion"], fields["kind"]).GroupKind(), fields["name"]
 }

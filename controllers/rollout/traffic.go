@@ -4,6 +4,7 @@
 package rollout
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -71,10 +72,7 @@ func (r *Reconciler) observeRequests(ctx context.Context, o *v1beta1.Rollout, s 
 	if err := r.readRoutes(ctx, o, q, s); err != nil {
 		return err
 	}
-	last := o.CreationTimestamp.Time
-	if at := o.Status.CanaryStatus.LastUpdateTime; at != nil {
-		last = at.Time
-	}
+	last := cmp.Or(o.Status.CanaryStatus.LastUpdateTime, &o.CreationTimestamp).Time
 	now := r.Clock.Now()
 	since := now.Sub(routes.Written(last, now, q.places, q.stable, q.canary))
 	s.World.Waited, s.World.Overdue = since >= routes.Grace(canary.TrafficRoutings), since >= routes.Overdue

@@ -7,6 +7,7 @@
 package plan
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"time"
@@ -146,10 +147,7 @@ func (p *pass) copyUp() {
 
 // strategy is an empty one when OpenKruise has stored another.
 func (p *pass) strategy() *v1beta1.CanaryStrategy {
-	if p.rollout.Spec.Strategy.Canary == nil {
-		return &v1beta1.CanaryStrategy{}
-	}
-	return p.rollout.Spec.Strategy.Canary
+	return cmp.Or(p.rollout.Spec.Strategy.Canary, &v1beta1.CanaryStrategy{})
 }
 
 func (p *pass) steps() []v1beta1.CanaryStep { return p.strategy().Steps }
