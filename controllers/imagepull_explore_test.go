@@ -184,7 +184,7 @@ func (e *pullExploration) checkAsked(v *visitedPull, d imagepulljob.Decision) {
 			e.walk.Fail(v, a.Object.GetName()+" is asked by a job that has ended")
 		}
 	}
-	if w.job.DeletionTimestamp != nil || w.job.Status.CompletionTime != nil || d.Stage == imagepulljob.Ended {
+	if w.job.DeletionTimestamp != nil || w.job.Status.CompletionTime != nil || d.Ended {
 		return
 	}
 	said := w.outcomes()

@@ -105,8 +105,8 @@ type view struct {
 	duplicates []*podset.Pod
 	// unfit are pods at work on nodes no longer fitting.
 	unfit []*podset.Pod
-	// failedActive are running pods counted as failed: restarted too often, or stopped by the deadline.
-	failedActive []*podset.Pod
+	// failedActive have running pods counted as failed: restarted too often, or stopped by the deadline.
+	failedActive []*nodeState
 	// failures are failed pods on existing nodes, sorted by name.
 	failures []*podset.Pod
 	// Counts of the status.
@@ -209,7 +209,7 @@ func (v *view) judge(spec *Spec, at *nodeState, stop bool) {
 		}
 		switch {
 		case at.outcome != Unfinished:
-			v.failedActive = append(v.failedActive, pod)
+			v.failedActive = append(v.failedActive, at)
 		case !at.Fits:
 			v.unfit = append(v.unfit, pod)
 		default:

@@ -158,13 +158,9 @@ func (d *Decision) resumedFailures(spec *Spec) int32 {
 // clean deletes strays and pods counted as failed.
 func (d *Decision) clean() {
 	d.remove(d.view.strays, reasonStray)
-	remembered := map[planning.Slot]bool{}
-	for i := range d.view.nodes {
-		remembered[planning.Slot(d.view.nodes[i].Name)] = d.view.nodes[i].stored
-	}
-	for _, pod := range d.view.failedActive {
-		if remembered[pod.Slot] {
-			d.remove([]*podset.Pod{pod}, reasonFailed)
+	for _, at := range d.view.failedActive {
+		if at.stored {
+			d.remove([]*podset.Pod{at.pod}, reasonFailed)
 		} else {
 			d.Recheck(storedSoon)
 		}

@@ -67,8 +67,8 @@ type target struct {
 type view struct {
 	// targets are in serving order.
 	targets []target
-	// matched counts the selected pods still running; taken, of them, those with another's container under one of the names.
-	matched, taken int
+	// taken counts the selected pods, still running, with another's container under one of the names.
+	taken int
 	// counts are how many targets are in each state.
 	counts map[State]int
 	// inProgress counts the pods with containers of the job at work, former targets included.
@@ -88,7 +88,6 @@ func look(spec *Spec, s Snapshot) view {
 		if pod.DeletionTimestamp != nil || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
 			continue
 		}
-		v.matched++
 		own, foreign := containersOf(spec, pod)
 		if foreign {
 			v.taken++

@@ -4,12 +4,13 @@
 package plan
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"time"
 
+	jsonpatch "github.com/evanphx/json-patch/v5"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
@@ -37,23 +38,12 @@ const (
 	maxAsked = 500
 )
 
-// Stage is the stage of a job.
-type Stage string
-
-// The stages of a job.
-const (
-	// Running: nodes pull, or wait for their turn.
-	Running Stage = "Running"
-	// Ended: every node has answered, or the deadline is over. Nothing is done any more.
-	Ended Stage = "Ended"
-)
-
 // Decision is a plan, and its reasons.
 type Decision struct {
 	planning.Plan
-	// Stage is the job's progress. Overdue: its deadline ended it in this pass.
-	Stage   Stage
-	Overdue bool
+	// Ended: every node has answered, or the deadline is over. Nothing is done any more. Overdue:
+	// the deadline ended it in this pass.
+	Ended, Overdue bool
 	// nodes are all; silent were asked a minute ago without an answer. trying have failed once or wait for their
 	// container runtime, and go on.
 	nodes          []nodeState
@@ -82,7 +72,7 @@ func Wants(spec *Spec) bool {
 //
 // Lowering parallelism stops no node already asked.
 func Plan(spec *Spec, s Snapshot) Decision {
-	d := Decision{Stage: Running, count: map[stage]int{}}
+	d := Decision{count: map[stage]int{}}
 	if s.Released && !Wants(spec) {
 		d.Unfinalize(StepRelease, Kind(), spec.Job, Finalizer, "SecretsReleased", planning.Event{})
 	}
@@ -90,7 +80,7 @@ func Plan(spec *Spec, s Snapshot) Decision {
 		return d
 	}
 	if ended(spec) {
-		d.Stage = Ended
+		d.Ended = true
 		d.Expire(Kind(), spec.Job, spec.Job.Status.CompletionTime, spec.TTL, s.Now)
 		return d
 	}
@@ -113,11 +103,11 @@ func Plan(spec *Spec, s Snapshot) Decision {
 		}
 	}
 	if d.Plan.Overdue(spec.Job.Status.StartTime, spec.Deadline, s.Now) {
-		d.Stage, d.Overdue = Ended, true
+		d.Ended, d.Overdue = true, true
 	} else if !spec.Never && d.count[idle]+d.count[active] == 0 {
-		d.Stage = Ended
+		d.Ended = true
 	}
-	if d.Stage == Ended {
+	if d.Ended {
 		d.Ends(spec.TTL)
 		return d
 	}
@@ -140,15 +130,15 @@ func (d *Decision) addSecrets(spec *Spec, s Snapshot) {
 		if at.stage != active || !spec.askable(at.Node) {
 			continue
 		}
-		have := at.Image.Entry.PullSecrets
-		all := withSecrets(slices.Clone(have), s.Secrets)
-		if len(all) == len(have) || len(d.Actions) >= maxAsked {
+		entry, have := at.Image.Entry, at.Image.Entry.PullSecrets
+		entry.PullSecrets = withSecrets(slices.Clone(have), s.Secrets)
+		if len(entry.PullSecrets) == len(have) || len(d.Actions) >= maxAsked {
 			continue
 		}
 		d.Actions = append(d.Actions, planning.Action{
 			Verb: planning.VerbPatch, Step: StepSecrets, Kind: KindNodeImage(), Slot: planning.Slot(at.Name), Reason: "PullSecrets",
 			Object: &appsv1beta1.NodeImage{ObjectMeta: *at.Image.Meta},
-			Change: at.Image.merge(map[string]any{"pullSecrets": all}),
+			Change: at.Image.merge(entry),
 		})
 	}
 }
@@ -233,32 +223,17 @@ func (s *Spec) asking(n *Node, snapshot Snapshot) planning.Action {
 		return action
 	}
 	action.Object = &appsv1beta1.NodeImage{ObjectMeta: *n.Image.Meta}
-	change := map[string]any{"pullSecrets": entry.PullSecrets, "tags": entry.Tags}
-	if wanted := s.Job.Spec.SandboxConfig; wanted != nil {
-		change["sandboxConfig"] = replacing(ptr.Deref(n.Image.Entry.SandboxConfig, appsv1beta1.SandboxConfig{}), wanted)
-	}
-	action.Change = n.Image.merge(change)
+	action.Change = n.Image.merge(entry)
 	return action
 }
 
-// replacing is a merge patch replacing all old content: the last job decides how an image is pulled.
-func replacing(was appsv1beta1.SandboxConfig, wanted *appsv1beta1.SandboxConfig) map[string]any {
-	texts := func(was, wanted map[string]string) map[string]any {
-		change := map[string]any{}
-		for key := range was {
-			change[key] = nil
-		}
-		for key, value := range wanted {
-			change[key] = value
-		}
-		return change
-	}
-	return map[string]any{"labels": texts(was.Labels, wanted.Labels), "annotations": texts(was.Annotations, wanted.Annotations)}
-}
-
-// merge is a merge patch of the entry of the job's repository.
-func (i *NodeImage) merge(entry map[string]any) planning.RawPatch {
+// merge is a merge patch that makes the entry of the job's repository another one.
+func (i *NodeImage) merge(entry appsv1beta1.ImageSpec) planning.RawPatch {
+	// API types can always be rendered.
+	was, _ := json.Marshal(i.Entry)
+	is, _ := json.Marshal(entry)
+	change, _ := jsonpatch.CreateMergePatch(was, is)
 	spec := map[string]any{}
-	i.Place.Set(spec, entry)
+	i.Place.Set(spec, json.RawMessage(change))
 	return planning.MergePatch(i.Meta, map[string]any{"spec": spec})
 }

@@ -37,7 +37,7 @@ func Status(spec *Spec, s Snapshot, d Decision, outcome planning.Outcome) appsv1
 	list := conditions.NewList(conditions.From(before.Conditions), s.Now)
 	if refused, ok := podset.RequestFailed(appsv1beta1.ImagePullJobFailedCreate, outcome, "node", StepAsk, StepSecrets, StepRelease, planning.StepDeleteJob); ok {
 		list.Set(refused)
-	} else if s.Uncopied != "" && d.Stage == Running {
+	} else if s.Uncopied != "" && !d.Ended {
 		list.Set(conditions.New(appsv1beta1.ImagePullJobFailedCreate, true, appsv1beta1.ReasonRequestFailed, s.Uncopied))
 	}
 	if ended(spec) {
@@ -68,9 +68,9 @@ func report(status *appsv1beta1.ImagePullJobStatus, s Snapshot, d Decision) {
 	case d.Overdue:
 		status.Active, status.Failed = 0, int32(len(status.FailedNodes))
 		status.CompletionTime, status.Message = &now, messageOverdue
-	case d.Stage == Ended && status.Desired == 0:
+	case d.Ended && status.Desired == 0:
 		status.CompletionTime, status.Message = &now, messageNoNode
-	case d.Stage == Ended:
+	case d.Ended:
 		status.CompletionTime, status.Message = &now, messageCompleted
 	case status.Desired == 0:
 		status.Message = messageNoProgress

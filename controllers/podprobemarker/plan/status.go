@@ -63,8 +63,8 @@ func progressOf(spec *Spec, s Snapshot, d Decision, outcome planning.Outcome) po
 	if failure, refused := outcome.Failed(StepAsk, StepHold); refused {
 		return podset.Refused(failure, "Nodes cannot be asked: "+failure.Message, s.Now)
 	}
-	if p, stalled := stalledBy(spec, s, d); stalled {
-		return p
+	if reason, message := stalledBy(spec, s, d); reason != "" {
+		return podset.Stalled(reason, message)
 	}
 	switch {
 	case d.matched == 0:
@@ -81,41 +81,38 @@ func progressOf(spec *Spec, s Snapshot, d Decision, outcome planning.Outcome) po
 	return podset.Progress{Reason: appsv1alpha1.ReasonProbing, Message: "Every chosen pod is probed and tells the results."}
 }
 
-// stalledBy reports needs of the user; false: none.
-func stalledBy(spec *Spec, s Snapshot, d Decision) (podset.Progress, bool) {
-	stalled := func(reason, message string) (podset.Progress, bool) {
-		return podset.Stalled(reason, message), true
-	}
+// stalledBy reports needs of the user; empty: none.
+func stalledBy(spec *Spec, s Snapshot, d Decision) (reason, message string) {
 	taken := probing.TakenConditions(spec.Marker, s.Others)
 	switch {
 	case s.Daemon != "" && len(d.Silent) == 0:
-		return stalled(appsv1alpha1.ReasonNodeDaemonOff, s.Daemon)
+		return appsv1alpha1.ReasonNodeDaemonOff, s.Daemon
 	case len(d.Silent) > 0 && s.Daemon != "":
-		return stalled(appsv1alpha1.ReasonNodeDaemonSilent, fmt.Sprintf("Probes have no result on %s (%s): %s",
-			podset.Count(len(d.Silent), "node", "nodes"), podset.List(d.Silent), s.Daemon))
+		return appsv1alpha1.ReasonNodeDaemonSilent, fmt.Sprintf("Probes have no result on %s (%s): %s",
+			podset.Count(len(d.Silent), "node", "nodes"), podset.List(d.Silent), s.Daemon)
 	case len(d.faults) > 0:
-		return stalled(appsv1alpha1.ReasonProbeNotPossible, fmt.Sprintf("Some probes cannot be carried out: %s.", podset.List(d.faults)))
+		return appsv1alpha1.ReasonProbeNotPossible, fmt.Sprintf("Some probes cannot be carried out: %s.", podset.List(d.faults))
 	case len(d.left) > 0:
-		return stalled(appsv1alpha1.ReasonNodeProbesFull, fmt.Sprintf(
+		return appsv1alpha1.ReasonNodeProbesFull, fmt.Sprintf(
 			"Nodes cannot be asked for more (%s): their lists of probes are full, or these pods have 256 probes. Fewer or shorter probes in this namespace make room.",
-			podset.List(d.left)))
+			podset.List(d.left))
 	case len(d.errors) > 0:
-		return stalled(appsv1alpha1.ReasonProbeNotRun, fmt.Sprintf("Some probes could not be carried out, and their states stay as they are: %s.", podset.List(d.errors)))
+		return appsv1alpha1.ReasonProbeNotRun, fmt.Sprintf("Some probes could not be carried out, and their states stay as they are: %s.", podset.List(d.errors))
 	case len(d.late) > 0:
-		return stalled(appsv1alpha1.ReasonNodeNotAsked, fmt.Sprintf(
+		return appsv1alpha1.ReasonNodeNotAsked, fmt.Sprintf(
 			"Nodes have not been asked for two minutes (%s). The server may refuse it: events of their NodePodProbes, and the log of the operator, say why.",
-			podset.List(d.late)))
+			podset.List(d.late))
 	case len(d.unmarked) > 0:
-		return stalled(appsv1alpha1.ReasonPodsNotMarked, fmt.Sprintf(
+		return appsv1alpha1.ReasonPodsNotMarked, fmt.Sprintf(
 			"Results have not reached %s for two minutes (%s). A label may be one by which a workload selects, and stays; or the server refuses: see events of the NodePodProbes of their nodes.",
-			podset.Count(len(d.unmarked), "pod", "pods"), podset.List(d.unmarked)))
+			podset.Count(len(d.unmarked), "pod", "pods"), podset.List(d.unmarked))
 	case len(taken) > 0:
-		return stalled(appsv1alpha1.ReasonConditionTaken, fmt.Sprintf("On pods that both markers choose, a condition keeps the result of the first: %s.", podset.List(taken)))
+		return appsv1alpha1.ReasonConditionTaken, fmt.Sprintf("On pods that both markers choose, a condition keeps the result of the first: %s.", podset.List(taken))
 	case len(d.virtual) > 0:
-		return stalled(appsv1alpha1.ReasonVirtualNodes, fmt.Sprintf("%s on virtual nodes cannot be probed, and are skipped (%s): no node daemon runs there.",
-			podset.Count(len(d.virtual), "pod", "pods"), podset.List(d.virtual)))
+		return appsv1alpha1.ReasonVirtualNodes, fmt.Sprintf("%s on virtual nodes cannot be probed, and are skipped (%s): no node daemon runs there.",
+			podset.Count(len(d.virtual), "pod", "pods"), podset.List(d.virtual))
 	}
-	return podset.Progress{}, false
+	return "", ""
 }
 
 // Events are the events about new statements of a status.

@@ -36,14 +36,15 @@ type Keeper struct {
 	// Writes limits those of the status.
 	Writes *rate.Limiter
 	object client.Object
-	events chan event.GenericEvent
+	// Changed has an event after a call of Enqueue, until it is received.
+	Changed chan event.GenericEvent
 }
 
 // NewKeeper returns the keeper of the object of a kind.
 func NewKeeper(h Host, c client.Client, kind client.Object) *Keeper {
 	kind.SetName(h.Node)
 	return &Keeper{
-		Host: h, Client: c, Writes: rate.NewLimiter(rate.Every(spacing), burst), object: kind, events: make(chan event.GenericEvent, 1),
+		Host: h, Client: c, Writes: rate.NewLimiter(rate.Every(spacing), burst), object: kind, Changed: make(chan event.GenericEvent, 1),
 	}
 }
 
@@ -51,19 +52,16 @@ func NewKeeper(h Host, c client.Client, kind client.Object) *Keeper {
 // received add no other.
 func (k *Keeper) Enqueue() {
 	select {
-	case k.events <- event.GenericEvent{Object: k.object}:
+	case k.Changed <- event.GenericEvent{Object: k.object}:
 	default:
 	}
 }
-
-// Changed has an event after a call of Enqueue, until it is received.
-func (k *Keeper) Changed() <-chan event.GenericEvent { return k.events }
 
 // Start adds the controller of the object.
 func (k *Keeper) Start(name string, r reconcile.Reconciler) error {
 	return k.AddController(name, 1, r,
 		source.Kind(k.Manager.GetCache(), k.object, &handler.EnqueueRequestForObject{}),
-		source.Channel(k.events, &handler.EnqueueRequestForObject{}))
+		source.Channel(k.Changed, &handler.EnqueueRequestForObject{}))
 }
 
 // Read reads the object. It is not there when it is being deleted, either.

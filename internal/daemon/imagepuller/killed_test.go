@@ -121,7 +121,7 @@ func (m *mortal) live(t *testing.T, c client.WithWatch, runtime *critest.Runtime
 			t.Fatalf("the status is %+v", list.Status)
 		}
 		select {
-		case <-d.p.Changed():
+		case <-d.p.Changed:
 		case <-time.After(2 * time.Millisecond):
 			clock.Step(time.Second)
 		}

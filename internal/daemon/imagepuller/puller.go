@@ -43,9 +43,8 @@ type key struct {
 
 // work is a round under way, or ended and not yet in the stored status.
 type work struct {
-	version int64
-	cancel  context.CancelFunc
-	status  v1beta1.ImageTagStatus
+	cancel context.CancelFunc
+	status v1beta1.ImageTagStatus
 	// secrets and owners, the jobs, are the list's now: some may come after failed tries.
 	secrets []v1beta1.ImagePullSecret
 	owners  []corev1.ObjectReference
@@ -152,7 +151,7 @@ func (p *puller) sync(ctx context.Context, stored *v1beta1.NodeImage) (started b
 			answer := image.Answer(place.Answers(&stored.Status), tag.Tag)
 			// The stored answer counts: it is this round's, or the operator gave it up.
 			ended := answer != nil && answer.Version == tag.Version && answer.CompletionTime != nil
-			if round := p.rounds[at]; round != nil && (ended || round.version != tag.Version) {
+			if round := p.rounds[at]; round != nil && (ended || round.status.Version != tag.Version) {
 				p.end(at)
 			}
 			if round := p.rounds[at]; round != nil {
@@ -180,7 +179,7 @@ func (p *puller) end(at key) {
 // begin starts a round. It outlives the pass, and ends with the daemon. An interrupted pull keeps its start time.
 func (p *puller) begin(ctx context.Context, t task, before *v1beta1.ImageTagStatus, secrets []v1beta1.ImagePullSecret) {
 	ctx, cancel := context.WithCancel(ctx)
-	round := &work{version: t.tag.Version, cancel: cancel, secrets: secrets, owners: t.tag.OwnerReferences}
+	round := &work{cancel: cancel, secrets: secrets, owners: t.tag.OwnerReferences}
 	round.status = v1beta1.ImageTagStatus{Tag: t.tag.Tag, Version: t.tag.Version, Phase: v1beta1.ImagePhaseWaiting}
 	if before != nil && before.Version == t.tag.Version {
 		round.status.StartTime = before.StartTime

@@ -123,7 +123,7 @@ func (d *daemon) until(what string, ok func(v1beta1.NodeImageStatus) bool) v1bet
 			d.t.Fatalf("%s: the status is %+v", what, list.Status)
 		}
 		select {
-		case <-d.p.Changed():
+		case <-d.p.Changed:
 		case <-time.After(20 * time.Millisecond):
 		}
 	}

@@ -162,7 +162,7 @@ func (d *daemon) until(want string) {
 			d.t.Fatalf("the status says %q, want %q", got, want)
 		}
 		select {
-		case <-d.Changed():
+		case <-d.Changed:
 		case <-time.After(50 * time.Millisecond):
 		}
 	}

@@ -5,6 +5,7 @@ package probing
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -52,7 +53,7 @@ func (m marks) set(of map[string]string) {
 // A result without a state changes nothing. now is for conditions without the node's time.
 func Changes(pod *corev1.Pod, results []Result, now time.Time) edit.Edit {
 	labels, annotations := marks{}, marks{}
-	written := edit.Edit{Fresh: true} // tied to the pod, not to its version: the results hold whatever the kubelet writes meanwhile
+	written := edit.Edit{Labels: labels, Annotations: annotations, Fresh: true} // tied to the pod, not to its version: the results hold whatever the kubelet writes meanwhile
 	var taken []string
 	for _, r := range results {
 		if r.State.State == "" {
@@ -67,8 +68,8 @@ func Changes(pod *corev1.Pod, results []Result, now time.Time) edit.Edit {
 		mark(labels, r, func(p *appsv1alpha1.ProbeMarkerPolicy) map[string]string { return p.Labels })
 		mark(annotations, r, func(p *appsv1alpha1.ProbeMarkerPolicy) map[string]string { return p.Annotations })
 	}
-	write(pod.Labels, labels, written.SetLabel, written.RemoveLabel)
-	write(pod.Annotations, annotations, written.SetAnnotation, written.RemoveAnnotation)
+	maps.DeleteFunc(labels, shown(pod.Labels))
+	maps.DeleteFunc(annotations, shown(pod.Annotations))
 	return written
 }
 
@@ -86,16 +87,11 @@ func mark(to marks, r Result, of func(*appsv1alpha1.ProbeMarkerPolicy) map[strin
 	}
 }
 
-// write turns the present marks into the wanted ones.
-func write(has map[string]string, wanted marks, set func(string, string), remove func(string)) {
-	for key, value := range wanted {
+// shown says whether labels or annotations of a pod are as wanted.
+func shown(has map[string]string) func(key string, wanted *string) bool {
+	return func(key string, wanted *string) bool {
 		is, found := has[key]
-		switch {
-		case value == nil && found:
-			remove(key)
-		case value != nil && (!found || is != *value):
-			set(key, *value)
-		}
+		return found == (wanted != nil) && (!found || is == *wanted)
 	}
 }
 

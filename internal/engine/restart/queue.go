@@ -26,7 +26,7 @@ func Queue(all []*appsv1beta1.ContainerRecreateRequest) []*appsv1beta1.Container
 	waiting := slices.DeleteFunc(slices.Clone(all), Over)
 	slices.SortFunc(waiting, func(a, b *appsv1beta1.ContainerRecreateRequest) int {
 		return cmp.Or(
-			cmp.Compare(rank(a.Status.Phase), rank(b.Status.Phase)),
+			rank(b.Status.Phase)-rank(a.Status.Phase),
 			a.CreationTimestamp.Compare(b.CreationTimestamp.Time),
 			strings.Compare(a.Name, b.Name),
 		)
@@ -34,13 +34,7 @@ func Queue(all []*appsv1beta1.ContainerRecreateRequest) []*appsv1beta1.Container
 	return waiting
 }
 
+// rank is higher for what comes first.
 func rank(phase appsv1beta1.ContainerRecreateRequestPhase) int {
-	switch phase {
-	case appsv1beta1.RecreateRecreating:
-		return 0
-	case appsv1beta1.RecreatePending:
-		return 1
-	default:
-		return 2
-	}
+	return slices.Index([]appsv1beta1.ContainerRecreateRequestPhase{appsv1beta1.RecreatePending, appsv1beta1.RecreateRecreating}, phase)
 }
