@@ -141,12 +141,11 @@ func (i *Injection) compile(ctx context.Context, list []unstructured.Unstructure
 			owner: metav1.OwnerReference{APIVersion: object.GetAPIVersion(), Kind: object.GetKind(), Name: object.GetName(), UID: object.GetUID()},
 		}
 		sets[set.name] = set
-		if set.parsed, set.fault = sidecar.ParseSet(object.Object); set.fault != nil {
-			set.parsed = &sidecar.Set{Name: set.name, Paused: true}
-			continue
+		if set.parsed, set.fault = sidecar.ParseSet(object.Object); set.fault == nil {
+			set.fault = i.complete(set.parsed, object)
 		}
-		if set.fault = i.complete(set.parsed, object); set.fault != nil {
-			set.parsed.Paused = true
+		if set.fault != nil {
+			set.parsed = &sidecar.Set{Name: set.name, Paused: true}
 			continue
 		}
 		if set.parsed.Revision != nil && !set.parsed.Paused {

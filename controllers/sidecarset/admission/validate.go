@@ -84,12 +84,14 @@ func isCanary(set *appsv1beta1.SidecarSet) bool {
 }
 
 func validateSidecars(spec *appsv1beta1.SidecarSetSpec, path *field.Path) field.ErrorList {
-	errs := tooManyPolicies(spec, path)
-	if len(errs) > 0 {
-		return errs
+	all := sidecarsOf(spec)
+	computed := slices.DeleteFunc(slices.Clone(all), func(c sidecarAt) bool { return c.ResourcesPolicy == nil })
+	if len(computed) > maxPolicies {
+		return field.ErrorList{field.Forbidden(path.Child("containers"), fmt.Sprintf("at most %d containers may have a resourcesPolicy", maxPolicies))}
 	}
+	var errs field.ErrorList
 	names := map[string]bool{}
-	for _, c := range sidecarsOf(spec) {
+	for _, c := range all {
 		errs = append(errs, validateSidecar(c.SidecarContainer, c.path)...)
 		for _, name := range namesOf(c.SidecarContainer) {
 			if names[name] {
@@ -131,19 +133,6 @@ func sidecarsOf(spec *appsv1beta1.SidecarSetSpec) []sidecarAt {
 		all = append(all, sidecarAt{&spec.Containers[i], field.NewPath("spec", "containers").Index(i)})
 	}
 	return all
-}
-
-func tooManyPolicies(spec *appsv1beta1.SidecarSetSpec, path *field.Path) field.ErrorList {
-	policies := 0
-	for _, c := range sidecarsOf(spec) {
-		if c.ResourcesPolicy != nil {
-			policies++
-		}
-	}
-	if policies <= maxPolicies {
-		return nil
-	}
-	return field.ErrorList{field.Forbidden(path.Child("containers"), fmt.Sprintf("at most %d containers may have a resourcesPolicy", maxPolicies))}
 }
 
 // namesOf returns the names a sidecar takes in a pod.

@@ -164,13 +164,12 @@ func isInitialized(pod *corev1.Pod, container *corev1.Container) bool {
 		!slices.ContainsFunc(pod.Spec.InitContainers, func(c corev1.Container) bool { return c.Name == container.Name }) {
 		return true
 	}
-	i := slices.IndexFunc(pod.Status.InitContainerStatuses, func(s corev1.ContainerStatus) bool { return s.Name == container.Name })
-	return i >= 0 && pod.Status.InitContainerStatuses[i].Ready // which is True, too, of one that has ended with exit code 0
+	return isReady(pod, container.Name) // which is true, too, of one that has ended with exit code 0
 }
 
 func isReady(pod *corev1.Pod, container string) bool {
-	i := slices.IndexFunc(pod.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool { return s.Name == container })
-	return i >= 0 && pod.Status.ContainerStatuses[i].Ready
+	status := restart.StatusOf(pod, container)
+	return status != nil && status.Ready
 }
 
 func imageOf(pod *corev1.Pod, container string) string {

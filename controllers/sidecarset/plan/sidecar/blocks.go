@@ -62,7 +62,7 @@ func (s *Set) place(p Payload) ([]placed, error) {
 func (p *placed) split(sidecar map[string]any) error {
 	extra := map[string]any{}
 	p.container = runtime.DeepCopyJSON(sidecar)
-	for _, field := range extraFields() {
+	for _, field := range []string{"podInjectPolicy", "upgradeStrategy", "shareVolumePolicy", "shareVolumeDevicePolicy", "transferEnv", "resourcesPolicy"} {
 		if value := p.container[field]; value != nil {
 			extra[field] = value
 		}
@@ -80,11 +80,6 @@ func (p *placed) split(sidecar map[string]any) error {
 	}
 	p.first = cmp.Or(p.extra.PodInjectPolicy, place) == appsv1beta1.BeforeAppContainer
 	return nil
-}
-
-// extraFields are the SidecarContainer's own fields, unknown to containers.
-func extraFields() []string {
-	return []string{"podInjectPolicy", "upgradeStrategy", "shareVolumePolicy", "shareVolumeDevicePolicy", "transferEnv", "resourcesPolicy"}
 }
 
 // halves are the two containers of a hot upgrade pair, or the one without.
@@ -131,10 +126,7 @@ func versionEnv(name, annotation string) map[string]any {
 
 // withEnv appends variables to a container's env. Its own win.
 func withEnv(container map[string]any, added ...map[string]any) []any {
-	env := slices.Clone(listOf(container, "env"))
-	if env == nil {
-		env = []any{}
-	}
+	env := append([]any{}, listOf(container, "env")...)
 	for _, variable := range added {
 		if !slices.ContainsFunc(env, func(e any) bool { return nameOf(e) == variable["name"] }) {
 			env = append(env, variable)

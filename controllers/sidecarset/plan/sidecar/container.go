@@ -17,15 +17,16 @@ func (w *work) compute(set string, c Container) (any, error) {
 	for _, t := range c.Transfers {
 		w.transfer(env, t)
 	}
+	taken := ownPaths(c)
 	if c.ShareMounts {
-		mounts, err := w.sharedMounts(set, c, env)
+		mounts, err := w.sharedMounts(set, taken, env)
 		if err != nil {
 			return nil, err
 		}
 		setList(value, "volumeMounts", slices.Concat(listOf(value, "volumeMounts"), mounts))
 	}
 	if c.ShareDevices {
-		setList(value, "volumeDevices", slices.Concat(listOf(value, "volumeDevices"), w.sharedDevices(c)))
+		setList(value, "volumeDevices", slices.Concat(listOf(value, "volumeDevices"), w.sharedDevices(taken)))
 	}
 	setList(value, "env", env.variables)
 	if c.Resources != nil {
@@ -111,9 +112,8 @@ func inName(r rune) bool {
 // maxSharedBytes limits the subPathExpr a set's sidecars copy from the pod, in bytes: etcd's default limit of an object.
 const maxSharedBytes = 3 << 19
 
-// sharedMounts returns the pod's own mounts at paths free in the sidecar. It adds their variables to env.
-func (w *work) sharedMounts(set string, c Container, env *environment) ([]any, error) {
-	taken := ownPaths(c)
+// sharedMounts returns the pod's own mounts at paths that are not taken, and takes them. It adds their variables to env.
+func (w *work) sharedMounts(set string, taken map[string]bool, env *environment) ([]any, error) {
 	var mounts []any
 	for i, source := range w.sources {
 		for _, mount := range listOf(source, "volumeMounts") {
@@ -135,16 +135,8 @@ func (w *work) sharedMounts(set string, c Container, env *environment) ([]any, e
 	return mounts, nil
 }
 
-// sharedDevices returns the pod's own block devices at paths free in the sidecar.
-func (w *work) sharedDevices(c Container) []any {
-	taken := ownPaths(c)
-	if c.ShareMounts {
-		for _, source := range w.sources {
-			for _, mount := range listOf(source, "volumeMounts") {
-				taken[textOf(mount, "mountPath")] = true
-			}
-		}
-	}
+// sharedDevices returns the pod's own block devices at paths that are not taken.
+func (w *work) sharedDevices(taken map[string]bool) []any {
 	var devices []any
 	for _, source := range w.sources {
 		for _, device := range listOf(source, "volumeDevices") {

@@ -297,12 +297,8 @@ const (
 // tooLarge reports whether the pod exceeds the bounds. The policy calls it large.
 func tooLarge(spec map[string]any, annotations map[string]string) bool {
 	containers, inits, env := listOf(spec, "containers"), listOf(spec, "initContainers"), 0
-	for _, list := range [][]any{containers, inits} {
-		for _, one := range list {
-			if c, is := one.(map[string]any); is {
-				env += len(listOf(c, "env"))
-			}
-		}
+	for _, c := range objects(slices.Concat(containers, inits)) {
+		env += len(listOf(c, "env"))
 	}
 	ours := []string{shared.AnnotationSidecarSetHash, shared.AnnotationSidecarSetHashWithoutImage, shared.AnnotationSidecarSetInjectedList, shared.AnnotationSidecarSetWorkingContainer}
 	return len(containers) > maxContainers || len(inits) > maxContainers || len(listOf(spec, "volumes")) > maxVolumes ||

@@ -77,13 +77,8 @@ func (w *work) targets(pattern string) ([]map[string]any, error) {
 	if err != nil {
 		return nil, err
 	}
-	var targets []map[string]any
-	for _, c := range slices.Concat(w.natives, w.sources) {
-		if matches.MatchString(nameOf(c)) {
-			targets = append(targets, c)
-		}
-	}
-	return targets, nil
+	other := func(c map[string]any) bool { return !matches.MatchString(nameOf(c)) }
+	return slices.DeleteFunc(slices.Concat(w.natives, w.sources), other), nil
 }
 
 // compute returns one amount as text; empty: a limit with an unlimited target.
@@ -119,12 +114,10 @@ func (r Resources) compute(targets []map[string]any, field, name, text string) (
 }
 
 func limited(targets []map[string]any, name string) bool {
-	for _, t := range targets {
-		if _, has := amountIn(t, "limits", name); !has {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(targets, func(t map[string]any) bool {
+		_, has := amountIn(t, "limits", name)
+		return !has
+	})
 }
 
 // aggregate sums or maximizes over targets. Missing requests count as zero.

@@ -61,6 +61,7 @@ func defaultSidecars(sidecars []v1beta1.SidecarContainer, place v1beta1.SidecarI
 		c.PodInjectPolicy = cmp.Or(c.PodInjectPolicy, place)
 		c.UpgradeStrategy.UpgradeType = cmp.Or(c.UpgradeStrategy.UpgradeType, v1beta1.ColdUpgrade)
 		c.ShareVolumePolicy.Type = cmp.Or(c.ShareVolumePolicy.Type, v1beta1.ShareVolumePolicyDisabled)
+		podtemplate.DefaultContainer(&c.Container)
 		for j := range c.TransferEnv {
 			if from := c.TransferEnv[j].SourceContainerNameFrom; from != nil && from.FieldRef != nil {
 				from.FieldRef.APIVersion = cmp.Or(from.FieldRef.APIVersion, "v1")
@@ -106,11 +107,6 @@ func (p *Payload) fillIn() {
 	for i := range p.PatchPodMetadata {
 		p.PatchPodMetadata[i].PatchPolicy = cmp.Or(p.PatchPodMetadata[i].PatchPolicy, v1beta1.SidecarSetRetainPatchPolicy)
 	}
-	for _, sidecars := range [][]v1beta1.SidecarContainer{p.Containers, p.InitContainers} {
-		for i := range sidecars {
-			podtemplate.DefaultContainer(&sidecars[i].Container)
-		}
-	}
 	for i := range p.Volumes {
 		podtemplate.DefaultVolume(&p.Volumes[i])
 	}
@@ -126,20 +122,15 @@ func orNil[T any](list []T) []T {
 }
 
 // Kept names other fields beside containers. Running pods never follow them.
-func Kept(is, was *Payload) []string {
-	var fields []string
-	for _, field := range []struct {
-		name string
-		same bool
-	}{
-		{"spec.initContainers", equality.Semantic.DeepEqual(is.InitContainers, was.InitContainers)},
-		{"spec.volumes", equality.Semantic.DeepEqual(is.Volumes, was.Volumes)},
-		{"spec.imagePullSecrets", equality.Semantic.DeepEqual(is.ImagePullSecrets, was.ImagePullSecrets)},
-	} {
-		if !field.same {
-			fields = append(fields, field.name)
+func Kept(is, was *Payload) (fields []string) {
+	compare := func(name string, is, was any) {
+		if !equality.Semantic.DeepEqual(is, was) {
+			fields = append(fields, name)
 		}
 	}
+	compare("spec.initContainers", is.InitContainers, was.InitContainers)
+	compare("spec.volumes", is.Volumes, was.Volumes)
+	compare("spec.imagePullSecrets", is.ImagePullSecrets, was.ImagePullSecrets)
 	return fields
 }
 
