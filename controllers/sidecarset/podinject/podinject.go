@@ -38,8 +38,8 @@ import (
 const (
 	// Path is where the API server calls, followed by the name of a revision.
 	Path = sidecar.InjectPath
-	// readTimeout bounds reading a revision or namespace, to answer within the webhook's ten seconds.
-	readTimeout = 4 * time.Second
+	// readTimeout bounds all reads of a call, to answer within the webhook's ten seconds.
+	readTimeout = 8 * time.Second
 	// remembered is the number of cached revisions, rememberedBytes their
 	// maximal size; decoding multiplies it. Others are read for each pod.
 	remembered, rememberedBytes = 512, 64 << 10
@@ -85,7 +85,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	webhook := &ctrladmission.Webhook{Handler: ctrladmission.HandlerFunc(func(ctx context.Context, req ctrladmission.Request) ctrladmission.Response {
 		return h.handle(ctx, call, req)
 	})}
-	webhook.ServeHTTP(w, r)
+	webhook.ServeHTTP(w, r.WithContext(ctx))
 }
 
 // injection reads a revision, once.
@@ -117,8 +117,6 @@ func (h *Handler) isStored(ctx context.Context, call called) (bool, error) {
 	if !call.announced {
 		return true, nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, readTimeout)
-	defer cancel()
 	set := &metav1.PartialObjectMetadata{}
 	set.SetGroupVersionKind(appsv1beta1.GroupVersion().WithKind("SidecarSet"))
 	err := h.Reader.Get(ctx, client.ObjectKey{Name: call.Set}, set)
@@ -203,8 +201,6 @@ func (h *Handler) namespaceLabels(ctx context.Context, injection sidecar.Injecti
 	if !injection.ReadsNamespace() {
 		return map[string]string{corev1.LabelMetadataName: name}, nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, readTimeout)
-	defer cancel()
 	namespace := &corev1.Namespace{}
 	if err := h.Reader.Get(ctx, client.ObjectKey{Name: name}, namespace); err != nil {
 		return nil, fmt.Errorf("reading the namespace of the pod: %w", err)
