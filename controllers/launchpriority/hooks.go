@@ -47,10 +47,8 @@ const (
 		`&& !object.spec.?volumes.orValue([]).exists(v, v.name.matches('^kube-api-access-[bcdfghjklmnpqrstvwxz2456789]{5}$'))`
 )
 
-func policies(*config.Config) ([]*hooks.Policy, error) { return Policies() }
-
 // Policies make the API server order pods' containers and refuse invalid priorities.
-func Policies() ([]*hooks.Policy, error) {
+func Policies(*config.Config) ([]*hooks.Policy, error) {
 	objects, err := manifests.Decode([]byte(policyText))
 	if err != nil {
 		return nil, err

@@ -61,7 +61,7 @@ func TestThePoliciesAreInForceWhenTheyOrderAndRefuse(t *testing.T) {
 }
 
 func TestThePoliciesAreReadable(t *testing.T) {
-	policies, err := Policies()
+	policies, err := Policies(nil)
 	if err != nil {
 		t.Fatal(err)
 	}

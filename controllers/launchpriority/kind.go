@@ -19,7 +19,7 @@ import (
 // Value describes launch priorities for the operator.
 func Value() controller.Kind {
 	return controller.Kind{
-		Name: Name, On: ordersContainers, Setup: Setup, Keeps: NeedsWholePod, Policies: policies, Hooks: registered,
+		Name: Name, On: ordersContainers, Setup: Setup, Keeps: NeedsWholePod, Policies: Policies, Hooks: registered,
 		Serve: func(admit.Deps) map[string]http.Handler {
 			return map[string]http.Handler{podlaunch.Path: &ctrladmission.Webhook{Handler: podlaunch.Handler{}}}
 		},

@@ -39,7 +39,7 @@ type refusal struct {
 
 func launchPolicies(t *testing.T) (*evaluator, *refusal) {
 	t.Helper()
-	policies, err := launchpriority.Policies()
+	policies, err := launchpriority.Policies(nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -57,7 +57,7 @@ spec:
 // registrar keeps the order of all pods until the test ends.
 func (w *fixture) registrar(t *testing.T, preferPolicy bool) *hooks.Registrar {
 	t.Helper()
-	policies, err := launchpriority.Policies()
+	policies, err := launchpriority.Policies(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
