@@ -6,6 +6,7 @@ package podreadiness
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -51,14 +52,7 @@ func NeedsWholePod(pod *corev1.Pod) bool {
 // ours: a workload of ours with readiness gates controls the pod.
 func ours(pod *corev1.Pod) bool {
 	owner := metav1.GetControllerOfNoCopy(pod)
-	if owner == nil || !strings.HasPrefix(owner.APIVersion, group+"/") {
-		return false
-	}
-	switch owner.Kind {
-	case "CloneSet", "StatefulSet", "DaemonSet":
-		return true
-	}
-	return false
+	return owner != nil && strings.HasPrefix(owner.APIVersion, group+"/") && slices.Contains([]string{"CloneSet", "StatefulSet", "DaemonSet"}, owner.Kind)
 }
 
 type reconciler struct {
@@ -100,13 +94,7 @@ func NeedsPass(pod *corev1.Pod) bool {
 
 // requests are the ContainerRecreateRequests in its namespace holding a pod.
 func requests(pod *corev1.Pod) []shared.ReadinessHolder {
-	var holders []shared.ReadinessHolder
-	for _, h := range podstate.Holders(pod) {
-		if workload.IsRequest(h, pod.Namespace) {
-			holders = append(holders, h)
-		}
-	}
-	return holders
+	return slices.DeleteFunc(podstate.Holders(pod), func(h shared.ReadinessHolder) bool { return !workload.IsRequest(h, pod.Namespace) })
 }
 
 // Reconcile gives a pod its gate's condition, or releases it from finished requests.

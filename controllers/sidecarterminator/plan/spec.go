@@ -19,12 +19,8 @@ func Due(pod *corev1.Pod) bool {
 	if pod.DeletionTimestamp != nil || !jobsidecar.MainDone(pod) {
 		return false
 	}
-	for i := range pod.Spec.Containers {
-		if c := &pod.Spec.Containers[i]; jobsidecar.Is(c) && jobsidecar.Terminated(pod, c.Name) == nil {
-			return true
-		}
-	}
-	return misjudged(pod)
+	unended := func(c corev1.Container) bool { return jobsidecar.Is(&c) && jobsidecar.Terminated(pod, c.Name) == nil }
+	return slices.ContainsFunc(pod.Spec.Containers, unended) || misjudged(pod)
 }
 
 // misjudged: the kubelet failed a pod only for exit codes that do not count. A pod failed as a whole has a reason.

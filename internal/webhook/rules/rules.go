@@ -274,11 +274,6 @@ func Faults(path *field.Path, value any, faults []string) field.ErrorList {
 }
 
 // Given counts how many of some alternatives are there.
-func Given(alternatives ...bool) (n int) {
-	for _, is := range alternatives {
-		if is {
-			n++
-		}
-	}
-	return n
+func Given(alternatives ...bool) int {
+	return len(slices.DeleteFunc(alternatives, func(is bool) bool { return !is }))
 }
