@@ -90,23 +90,19 @@ func Priorities(annotations map[string]string, containers []corev1.Container, pa
 		}
 		return priorities, nil
 	}
-	differ := false
 	for i := range containers {
-		asked := variable(containers[i].Env, shared.EnvContainerPriority)
-		if asked == nil {
+		env := containers[i].Env
+		at := slices.IndexFunc(env, func(e corev1.EnvVar) bool { return e.Name == shared.EnvContainerPriority })
+		if at < 0 {
 			continue
 		}
-		n, err := strconv.ParseInt(asked.Value, 10, 64)
-		if err != nil || n < -Highest || n > Highest || asked.ValueFrom != nil {
-			at := slices.IndexFunc(containers[i].Env, func(e corev1.EnvVar) bool { return e.Name == shared.EnvContainerPriority })
-			return nil, field.Invalid(path.Index(i).Child("env").Index(at).Child("value"), asked.Value, BadPriority)
+		n, err := strconv.ParseInt(env[at].Value, 10, 64)
+		if err != nil || n < -Highest || n > Highest || env[at].ValueFrom != nil {
+			return nil, field.Invalid(path.Index(i).Child("env").Index(at).Child("value"), env[at].Value, BadPriority)
 		}
 		priorities[i] = int(n)
 	}
-	for _, n := range priorities {
-		differ = differ || n != priorities[0]
-	}
-	if !differ {
+	if !slices.ContainsFunc(priorities, func(n int) bool { return n != priorities[0] }) {
 		return nil, nil
 	}
 	return priorities, nil
@@ -215,13 +211,4 @@ func barrier(env *corev1.EnvVar) (name, key string, ok bool) {
 	ref := env.ValueFrom.ConfigMapKeyRef
 	_, ok = PriorityOfKey(ref.Key)
 	return ref.Name, ref.Key, ok
-}
-
-func variable(env []corev1.EnvVar, name string) *corev1.EnvVar {
-	for i := range env {
-		if env[i].Name == name {
-			return &env[i]
-		}
-	}
-	return nil
 }
