@@ -64,11 +64,11 @@ type Options struct {
 // the rest, such as leftovers of kinds now off. One hook refused or without room leaves the others current.
 type Registrar struct {
 	options Options
-	// changed has a pass made.
-	changed chan struct{}
 
 	mutex  sync.Mutex
 	owners map[string]*Owner
+	// look has a pass made; nil before there are any.
+	look func()
 
 	// The rest is for one pass at a time.
 	refused map[string]refusal
@@ -95,7 +95,7 @@ type proof struct {
 // New returns a Registrar.
 func New(o Options) *Registrar {
 	return &Registrar{
-		options: o, changed: make(chan struct{}, 1), owners: map[string]*Owner{}, refused: map[string]refusal{}, proofs: map[string]*proof{},
+		options: o, owners: map[string]*Owner{}, refused: map[string]refusal{}, proofs: map[string]*proof{},
 		unused: map[key]time.Time{}, watched: map[key]bool{},
 	}
 }
@@ -124,9 +124,11 @@ func (r *Registrar) Owner(name string, told func(hooks []string)) *Owner {
 // Want replaces all hooks of the owner.
 func (o *Owner) Want(hooks ...*Hook) {
 	o.registrar.mutex.Lock()
+	defer o.registrar.mutex.Unlock()
 	o.said, o.hooks = true, hooks
-	o.registrar.mutex.Unlock()
-	o.registrar.Look()
+	if o.registrar.look != nil {
+		o.registrar.look()
+	}
 }
 
 // State is how it is with one of its hooks.
@@ -153,14 +155,6 @@ func (r *Registrar) Faults() []string {
 	}
 	slices.Sort(faults)
 	return faults
-}
-
-// Look has everything compared soon.
-func (r *Registrar) Look() {
-	select {
-	case r.changed <- struct{}{}:
-	default:
-	}
 }
 
 // wanted returns all owners' hooks in calling order; false: an owner has not spoken yet.

@@ -57,17 +57,10 @@ func (r *Registrar) Watch(mgr ctrl.Manager, c controller.Controller, failed cach
 				queue.AddAfter(all, map[bool]time.Duration{true: gather, false: contested}[limit.Allow()])
 			})
 		}
+		r.mutex.Lock()
+		defer r.mutex.Unlock()
+		r.look = func() { queue.AddAfter(all, gather) }
 		queue.Add(all)
-		go func() {
-			for {
-				select {
-				case <-ctx.Done():
-					return
-				case <-r.changed:
-					queue.AddAfter(all, gather)
-				}
-			}
-		}()
 		return nil
 	}))
 }
