@@ -95,7 +95,6 @@ func due() predicate.Predicate {
 			pod, ok := e.Object.(*corev1.Pod)
 			return ok && launch.Waits(pod) // to forget it
 		},
-		GenericFunc: func(event.GenericEvent) bool { return false },
 	}
 }
 

@@ -73,9 +73,7 @@ func holders(object client.Object) (names []string) {
 		if !slices.Contains(holderNames(), name) {
 			name = otherHolder
 		}
-		if !slices.Contains(names, name) {
-			names = append(names, name)
-		}
+		names = append(names, name)
 	}
 	return names
 }

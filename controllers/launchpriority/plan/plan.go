@@ -99,11 +99,10 @@ func Plan(pod *corev1.Pod, found *corev1.ConfigMap) Decision {
 
 // Barrier is the ConfigMap of a pod with some keys.
 func Barrier(pod *corev1.Pod, open []Level) *corev1.ConfigMap {
-	barrier := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
+	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
 		Namespace: pod.Namespace, Name: launch.BarrierName(pod.Name),
 		OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: pod.Name, UID: pod.UID}},
 	}, Data: Keys(open)}
-	return barrier
 }
 
 // Keys are the data of a barrier.

@@ -173,10 +173,8 @@ func isReady(pod *corev1.Pod, container string) bool {
 }
 
 func imageOf(pod *corev1.Pod, container string) string {
-	for i := range pod.Spec.Containers {
-		if pod.Spec.Containers[i].Name == container {
-			return pod.Spec.Containers[i].Image
-		}
+	if c, _ := restart.Find(pod, container); c != nil {
+		return c.Image
 	}
 	return ""
 }

@@ -56,10 +56,7 @@ func (r Requirement) Holds(labels map[string]string) bool {
 func Selector(requirements []Requirement) *metav1.LabelSelector {
 	selector := &metav1.LabelSelector{}
 	for _, r := range requirements {
-		e := metav1.LabelSelectorRequirement{Key: r.Key, Operator: metav1.LabelSelectorOperator(r.Op)}
-		if len(r.Values) > 0 {
-			e.Values = slices.Clone(r.Values)
-		}
+		e := metav1.LabelSelectorRequirement{Key: r.Key, Operator: metav1.LabelSelectorOperator(r.Op), Values: slices.Clone(r.Values)}
 		selector.MatchExpressions = append(selector.MatchExpressions, e)
 	}
 	return selector
