@@ -139,7 +139,8 @@ func (r *Reconciler) ensureRevision(
 	if observed.stored, err = history.List(ctx, r.History, codec, metav1.NamespaceAll, ownerKey.UID); err != nil {
 		return recorded{}, hashes, err
 	}
-	observed.stored = slices.DeleteFunc(observed.stored, func(r recorded) bool { return !sidecarspec.HasRevisions(r.Object.Namespace, namespace) })
+	trusted := sidecarspec.RevisionNamespaces(namespace)
+	observed.stored = slices.DeleteFunc(observed.stored, func(r recorded) bool { return !slices.Contains(trusted, r.Object.Namespace) })
 	owner := ownerOfRevisions(set, namespace, hashes)
 	var decision revision.DecisionOf[sidecarspec.Payload]
 	if set.DeletionTimestamp != nil {

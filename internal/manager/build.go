@@ -225,11 +225,12 @@ func serveWebhooks(mgr ctrl.Manager, deps controllers.Deps, direct client.Client
 	if err != nil {
 		return err
 	}
-	return webhook.Setup(mgr, controllers.All(), admit.Deps{
+	webhook.Setup(mgr, controllers.All(), admit.Deps{
 		Client: direct, Namespace: c.Namespace, Enabled: c.Enabled, Gates: c.Features, ClientCA: c.ClientCA,
 		Recorder: mgr.GetEventRecorder("admission"), Metrics: deps.Metrics,
 		Hooks: deps.Hooks, Servers: deps.Servers, KnownRevision: known, Acts: func() bool { return guard.State().Reason != takeover.OpenKruiseRuns },
 	})
+	return nil
 }
 
 // completeOperator adds the manager's part to the Kruise object's reconciler.

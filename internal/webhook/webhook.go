@@ -7,7 +7,6 @@ package webhook
 import (
 	"context"
 	"crypto/x509"
-	"errors"
 
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
@@ -27,17 +26,13 @@ import (
 
 // Setup registers every webhook at the manager's server, and limits the requests answered
 // at one time.
-func Setup(mgr ctrl.Manager, all []controller.Kind, deps admit.Deps) error {
-	if deps.Client == nil {
-		return errors.New("setting up webhooks: there is no client")
-	}
+func Setup(mgr ctrl.Manager, all []controller.Kind, deps admit.Deps) {
 	var clients *x509.CertPool
 	if deps.ClientCA != "" {
 		clients = x509.NewCertPool()
 		clients.AppendCertsFromPEM([]byte(deps.ClientCA)) // the configuration has checked it
 	}
 	Register(limiting(mgr.GetWebhookServer(), clients), all, deps)
-	return nil
 }
 
 // Register registers every webhook at a server. Kinds not managed are converted, too:

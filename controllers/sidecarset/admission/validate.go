@@ -65,12 +65,11 @@ func validateMetadata(set *appsv1beta1.SidecarSet, path *field.Path) field.Error
 	if !isCanary(set) {
 		return errs
 	}
-	base := path.Child("annotations").Key(shared.AnnotationSidecarSetBase)
 	switch name := set.Annotations[shared.AnnotationSidecarSetBase]; name {
 	case "":
-		errs = append(errs, field.Required(base, "the name of the SidecarSet that this canary stands in for"))
+		errs = append(errs, field.Required(basePath(), "the name of the SidecarSet that this canary stands in for"))
 	case set.Name:
-		errs = append(errs, field.Invalid(base, name, "must be another SidecarSet"))
+		errs = append(errs, field.Invalid(basePath(), name, "must be another SidecarSet"))
 	}
 	if set.Spec.UpdateStrategy.Type != appsv1beta1.NotUpdateSidecarSetStrategyType {
 		errs = append(errs, field.Invalid(field.NewPath("spec", "updateStrategy", "type"), set.Spec.UpdateStrategy.Type,
@@ -326,9 +325,8 @@ func ValidateUpdate(set, old *appsv1beta1.SidecarSet) field.ErrorList {
 			errs = append(errs, rules.Fixed(path.Index(i).Child("upgradeStrategy", "upgradeType"), string(was.UpgradeStrategy.UpgradeType)))
 		}
 	}
-	key := shared.AnnotationSidecarSetBase
-	if isCanary(old) && set.Annotations[key] != old.Annotations[key] {
-		errs = append(errs, rules.Fixed(field.NewPath("metadata", "annotations").Key(key), old.Annotations[key]))
+	if was := old.Annotations[shared.AnnotationSidecarSetBase]; isCanary(old) && set.Annotations[shared.AnnotationSidecarSetBase] != was {
+		errs = append(errs, rules.Fixed(basePath(), was))
 	}
 	return errs
 }

@@ -303,8 +303,3 @@ func RevisionNamespaces(operator string) []string {
 	}
 	return []string{operator, openKruise}
 }
-
-// HasRevisions reports whether revisions of SidecarSets in the namespace count: see RevisionNamespaces.
-func HasRevisions(namespace, operator string) bool {
-	return slices.Contains(RevisionNamespaces(operator), namespace)
-}
