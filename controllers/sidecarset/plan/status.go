@@ -169,9 +169,7 @@ func withInjection(progress podset.Progress, spec *Spec, injection Injection) []
 func progressOf(spec *Spec, s *Snapshot, plan *planning.Plan) podset.Progress {
 	switch {
 	case spec.Deleting:
-		return podset.Progress{
-			Reconciling: true, Reason: appsv1beta1.ReasonDeleting, Message: "The set is being deleted; its pods keep their sidecars.",
-		}
+		return podset.Reconciling(appsv1beta1.ReasonDeleting, "The set is being deleted; its pods keep their sidecars.")
 	case spec.Invalid != nil:
 		return podset.Progress{Stalled: true, Reason: appsv1beta1.ReasonInvalidSpec, Message: spec.Invalid.Error()}
 	}
@@ -179,7 +177,7 @@ func progressOf(spec *Spec, s *Snapshot, plan *planning.Plan) podset.Progress {
 		return podset.Progress{Stalled: true, Reason: appsv1beta1.ReasonInvalidSpec, Message: note.Message}
 	}
 	if s.Unrecorded != "" {
-		return podset.Progress{Reconciling: true, Reason: appsv1beta1.ReasonRequestFailed, Message: "no pod is updated until the spec is recorded."}
+		return podset.Reconciling(appsv1beta1.ReasonRequestFailed, "no pod is updated until the spec is recorded.")
 	}
 	_, waiting := plan.HeldFor(podset.ReasonMaxUnavailable, podset.ReasonBudget)
 	progress := progressOfPods(spec, s, plan, waiting)
@@ -195,8 +193,7 @@ func progressOf(spec *Spec, s *Snapshot, plan *planning.Plan) podset.Progress {
 
 func progressOfPods(spec *Spec, s *Snapshot, plan *planning.Plan, waiting bool) podset.Progress {
 	if waiting || moves(s, plan) {
-		return podset.Progress{Reconciling: true, Reason: appsv1beta1.ReasonRollingOut,
-			Message: plan.HeldMessages(fmt.Sprintf("Pods are moving to revision %s.", s.Update.Name))}
+		return podset.Reconciling(appsv1beta1.ReasonRollingOut, plan.HeldMessages(fmt.Sprintf("Pods are moving to revision %s.", s.Update.Name)))
 	}
 	if blocked, ok := podset.Blocked(plan); ok {
 		return blocked
@@ -211,25 +208,16 @@ func progressOfPods(spec *Spec, s *Snapshot, plan *planning.Plan, waiting bool) 
 		}
 	}
 	if serving < updated {
-		return podset.Progress{Reconciling: true, Reason: appsv1beta1.ReasonPodsNotAvailable,
-			Message: "The sidecars of " + podset.Of(serving, updated, "updated pod", "updated pods") + " are ready."}
+		return podset.Reconciling(appsv1beta1.ReasonPodsNotAvailable, "The sidecars of "+podset.Of(serving, updated, "updated pod", "updated pods")+" are ready.")
 	}
 	return settled(spec, s, plan)
 }
 
 // moves reports whether pods are on their way to the present spec, or about to be.
 func moves(s *Snapshot, plan *planning.Plan) bool {
-	for i := range plan.Actions {
-		if plan.Actions[i].Reason != reasonUpgradable {
-			return true
-		}
-	}
-	for i := range s.Pods {
-		if pod := &s.Pods[i]; pod.UnderWay() && !pod.Spent && pod.Update.Progress != inplace.Blocked {
-			return true
-		}
-	}
-	return false
+	edits := func(a planning.Action) bool { return a.Reason != reasonUpgradable }
+	goesOn := func(pod Pod) bool { return pod.UnderWay() && !pod.Spent && pod.Update.Progress != inplace.Blocked }
+	return slices.ContainsFunc(plan.Actions, edits) || slices.ContainsFunc(s.Pods, goesOn)
 }
 
 // settled is the progress of a set with its pods in place: needs of the user come before
