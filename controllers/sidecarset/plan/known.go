@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/kruise-operator/kruise-operator/internal/engine/jobsidecar"
+	"github.com/kruise-operator/kruise-operator/internal/engine/lazy"
 	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podstate"
@@ -76,10 +77,7 @@ const refusedFor = time.Minute
 func (k *Known) Carried(outcome planning.Outcome, now time.Time) {
 	for _, failure := range outcome.Failures {
 		if failure.Refused && failure.Step == podset.StepEdit {
-			if k.refused == nil {
-				k.refused = map[planning.Slot]refusal{}
-			}
-			k.refused[failure.Slot] = refusal{failure.Message, now}
+			lazy.Put(&k.refused, failure.Slot, refusal{failure.Message, now})
 		}
 	}
 }

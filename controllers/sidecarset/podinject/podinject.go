@@ -33,6 +33,7 @@ import (
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/controllers/sidecarset/plan/sidecar"
 	"github.com/kruise-operator/kruise-operator/internal/conversion/wire"
+	"github.com/kruise-operator/kruise-operator/internal/engine/lazy"
 )
 
 const (
@@ -188,10 +189,7 @@ func (c called) mark(req ctrladmission.Request) ctrladmission.Response {
 		return ctrladmission.Allowed("")
 	}
 	annotations := probe.GetAnnotations()
-	if annotations == nil {
-		annotations = map[string]string{}
-	}
-	annotations[sidecar.WebhookMark(c.Set)] = c.revision
+	lazy.Put(&annotations, sidecar.WebhookMark(c.Set), c.revision)
 	probe.SetAnnotations(annotations)
 	return patched(req, probe.Object)
 }

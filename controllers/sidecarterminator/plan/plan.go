@@ -13,6 +13,7 @@ import (
 
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/internal/engine/jobsidecar"
+	"github.com/kruise-operator/kruise-operator/internal/engine/lazy"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podstate"
 	"github.com/kruise-operator/kruise-operator/internal/engine/restart"
 )
@@ -148,10 +149,7 @@ func (d *Decision) exchange(pod *corev1.Pod) {
 	for i := range pod.Spec.Containers {
 		c := &pod.Spec.Containers[i]
 		if exit := jobsidecar.Image(c); exit != "" && exit != c.Image && jobsidecar.Terminated(pod, c.Name) == nil {
-			if d.Images == nil {
-				d.Images = map[string]string{}
-			}
-			d.Images[c.Name] = exit
+			lazy.Put(&d.Images, c.Name, exit)
 			d.Stopped = append(d.Stopped, c.Name)
 		}
 	}

@@ -337,15 +337,12 @@ func (v validator[T, P]) Handle(ctx context.Context, req ctrladmission.Request) 
 	request := ctx
 	ctx, cancel := context.WithTimeout(ctx, lookupsTimeout)
 	defer cancel()
-	var found []string
+	var found, warnings []string
 	if v.Kind.LookUp != nil {
-		errs, warnings := v.Kind.LookUp(ctx, set, old)
-		if len(errs) > 0 {
+		if errs, found = v.Kind.LookUp(ctx, set, old); len(errs) > 0 {
 			return v.refuse(req, errs)
 		}
-		found = warnings
 	}
-	var warnings []string
 	if v.Kind.Warnings != nil {
 		warnings = v.Kind.Warnings(set, old)
 	}
