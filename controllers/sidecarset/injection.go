@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kruise-operator/kruise-operator/controllers/sidecarset/plan/sidecarspec"
@@ -119,9 +120,7 @@ func (i *Injection) Reconcile(ctx context.Context, name string, latest Latest) (
 	}
 	if err != nil || set == nil {
 		state := InjectionState{Path: PathNone}
-		if known := i.states[name]; known != nil {
-			state.Without = known.found.condition
-		}
+		state.Without = ptr.Deref(i.states[name], setState{}).found.condition
 		return state, err
 	}
 	state := i.state(set)

@@ -14,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
@@ -75,10 +76,7 @@ func conditionOf(names []string, all bool) conditions.Condition {
 func (i *Injection) lastFound(name string) int {
 	i.mutex.Lock()
 	defer i.mutex.Unlock()
-	if known := i.states[name]; known != nil {
-		return known.found.pods
-	}
-	return 0
+	return ptr.Deref(i.states[name], setState{}).found.pods
 }
 
 // podsWithout returns their names, sorted; all: the list is complete. It asks

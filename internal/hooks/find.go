@@ -50,39 +50,38 @@ func revisionKind() schema.GroupVersionKind {
 }
 
 // find reads everything possibly registered, except the two configurations.
-func (p *pass) find(ctx context.Context) (map[key]*unstructured.Unstructured, error) {
-	there := map[key]*unstructured.Unstructured{}
+func (p *pass) find(ctx context.Context) error {
 	for _, policy := range p.options.Policies {
 		for _, object := range policy.Objects {
 			if object.GroupVersionKind() == revisionKind() {
 				continue // It is listed.
 			}
-			if err := p.get(ctx, there, object.GroupVersionKind(), object.GetName()); err != nil {
-				return nil, err
+			if err := p.get(ctx, object.GroupVersionKind(), object.GetName()); err != nil {
+				return err
 			}
 		}
 	}
-	if err := p.get(ctx, there, mutatingKind(), formerConfiguration); err != nil {
-		return nil, err
+	if err := p.get(ctx, mutatingKind(), formerConfiguration); err != nil {
+		return err
 	}
 	if p.serves(bindingKind()) {
 		bindings := &unstructured.UnstructuredList{}
 		bindings.SetGroupVersionKind(admissionv1.SchemeGroupVersion.WithKind(bindingKind().Kind + "List"))
 		if err := p.options.Live.List(ctx, bindings, client.MatchingLabels{nameLabel: operatorName}); err != nil && !apierrors.IsNotFound(err) {
-			return nil, fmt.Errorf("listing bindings: %w", err)
+			return fmt.Errorf("listing bindings: %w", err)
 		}
 		for i := range bindings.Items {
 			name, _, _ := unstructured.NestedString(bindings.Items[i].Object, "spec", "policyName")
 			if p.policy(name) != nil {
-				there[keyOf(&bindings.Items[i])] = &bindings.Items[i]
+				p.there[keyOf(&bindings.Items[i])] = &bindings.Items[i]
 			}
 		}
 	}
-	return there, p.findRevisions(ctx, there)
+	return p.findRevisions(ctx)
 }
 
 // findRevisions reads only metadata: names are hashes of the data, possibly large.
-func (p *pass) findRevisions(ctx context.Context, there map[key]*unstructured.Unstructured) error {
+func (p *pass) findRevisions(ctx context.Context) error {
 	revisions := &metav1.PartialObjectMetadataList{}
 	revisions.SetGroupVersionKind(revisionKind().GroupVersion().WithKind("ControllerRevisionList"))
 	if err := p.options.Live.List(ctx, revisions, client.InNamespace(p.options.Namespace), client.HasLabels{OwnLabel}); err != nil {
@@ -95,19 +94,19 @@ func (p *pass) findRevisions(ctx context.Context, there map[key]*unstructured.Un
 		}
 		of := &unstructured.Unstructured{Object: content}
 		of.SetGroupVersionKind(revisionKind())
-		there[keyOf(of)] = of
+		p.there[keyOf(of)] = of
 	}
 	return nil
 }
 
 // get reads an object of the cluster, if there is one.
-func (p *pass) get(ctx context.Context, there map[key]*unstructured.Unstructured, kind schema.GroupVersionKind, name string) error {
+func (p *pass) get(ctx context.Context, kind schema.GroupVersionKind, name string) error {
 	object := &unstructured.Unstructured{}
 	object.SetGroupVersionKind(kind)
 	err := p.options.Live.Get(ctx, client.ObjectKey{Name: name}, object)
 	switch {
 	case err == nil:
-		there[keyOf(object)] = object
+		p.there[keyOf(object)] = object
 	case !apierrors.IsNotFound(err) && !meta.IsNoMatchError(err):
 		return fmt.Errorf("reading %s %s: %w", kind.Kind, name, err)
 	}

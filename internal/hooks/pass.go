@@ -52,14 +52,13 @@ type registration struct {
 func newPass(r *Registrar, owner metav1.OwnerReference, hooks ...*Hook) *pass {
 	return &pass{
 		Registrar: r, hooks: hooks, owner: owner, now: r.options.Clock.Now(), again: verifyEvery,
-		keep: map[key]bool{}, held: map[string]bool{}, states: map[string]State{},
+		there: map[key]*unstructured.Unstructured{}, keep: map[key]bool{}, held: map[string]bool{}, states: map[string]State{},
 	}
 }
 
 // run writes revisions, policies, bindings and webhooks in this order, and removes in the reverse.
 func (p *pass) run(ctx context.Context) error {
-	var err error
-	if p.there, err = p.find(ctx); err != nil {
+	if err := p.find(ctx); err != nil {
 		return err
 	}
 	for _, hook := range p.hooks {
