@@ -39,8 +39,10 @@ const Name = "sidecarterminator-controller"
 // workers is how many pods are looked at at the same time.
 const workers = 3
 
-// reason is that of all events.
-const reason = "SidecarTerminator"
+// Reasons of events.
+const (
+	reasonTerminator = "SidecarTerminator"
+)
 
 // +kubebuilder:rbac:groups=apps.kruise.io,resources=containerrecreaterequests,verbs=get;list;watch;create
 // +kubebuilder:rbac:groups="",resources=pods,verbs=get;list;watch;patch
@@ -174,14 +176,14 @@ func (r *reconciler) apply(ctx context.Context, pod *corev1.Pod, todo plan.Decis
 	}
 	if todo.Taken {
 		// The end of the other request enqueues it.
-		r.Recorder.Eventf(pod, nil, corev1.EventTypeWarning, reason, "Terminate",
+		r.Recorder.Eventf(pod, nil, corev1.EventTypeWarning, reasonTerminator, "Terminate",
 			"Sidecars cannot be stopped: ContainerRecreateRequest %s has this name and does not belong to the pod; delete it", plan.RequestName(pod))
 	}
 	if todo.Create != nil {
 		kind := appsv1beta1.GroupVersion().WithKind("ContainerRecreateRequest")
 		if err := r.count("request", r.writer.Create(ctx, freshness.Owner{}, kind, todo.Create, "")); err != nil {
 			if !apierrors.IsAlreadyExists(err) {
-				r.Recorder.Eventf(pod, nil, corev1.EventTypeWarning, reason, "Terminate", "Sidecars cannot be stopped: %s", err.Error())
+				r.Recorder.Eventf(pod, nil, corev1.EventTypeWarning, reasonTerminator, "Terminate", "Sidecars cannot be stopped: %s", err.Error())
 			}
 			return fmt.Errorf("creating the request: %w", err)
 		}
@@ -225,5 +227,5 @@ func (r *reconciler) measure(was, is *corev1.Pod) {
 }
 
 func (r *reconciler) emit(pod *corev1.Pod, message string) {
-	r.Recorder.Eventf(pod, nil, corev1.EventTypeNormal, reason, "Terminate", "%s", message)
+	r.Recorder.Eventf(pod, nil, corev1.EventTypeNormal, reasonTerminator, "Terminate", "%s", message)
 }

@@ -81,8 +81,10 @@ func (c Cluster) lookUp(ctx context.Context, r, old *request) (field.ErrorList, 
 func (c Cluster) pod(ctx context.Context, key client.ObjectKey, path *field.Path, missing string) (*corev1.Pod, *field.Error) {
 	ctx, cancel := context.WithTimeout(ctx, admit.LookupTimeout)
 	defer cancel()
-	pod := &corev1.Pod{}
-	err := c.Reader.Get(ctx, key, pod)
+	pod, err := &corev1.Pod{}, ctx.Err()
+	if err == nil {
+		err = c.Reader.Get(ctx, key, pod)
+	}
 	switch {
 	case apierrors.IsNotFound(err):
 		return nil, field.Invalid(path, key.Name, missing)
