@@ -53,25 +53,18 @@ func TestNoRequestIsLost(t *testing.T) {
 	p := newProxy(t, n, service.Name, replicas)
 
 	stop := p.sendRequests(t)
+	n.Eventually("every pod serves the old version", serves(p, "v1", replicas))
 	began := time.Now()
 	n.SetImage("web", repository+":v2")
 	n.Settled("web")
 	took := time.Since(began)
-	n.Eventually("every pod serves the new version", func(context.Context) error {
-		if served := p.servedBy("v2"); len(served) != replicas {
-			return fmt.Errorf("v2 answers on %v", served)
-		}
-		return nil
-	})
+	n.Eventually("every pod serves the new version", serves(p, "v2", replicas))
 	requests := stop()
 
 	for _, r := range requests {
 		if r.err != nil {
 			t.Errorf("a request to %s, %s after the rollout began, failed: %v", r.pod, seconds(r.sent.Sub(began)), r.err)
 		}
-	}
-	if old := p.servedBy("v1"); len(old) != replicas {
-		t.Errorf("only %v served the old version: the requests did not cover the rollout", old)
 	}
 	if p.fewest < replicas-1 {
 		t.Errorf("at some time only %d of %d endpoints were ready; maxUnavailable is 1", p.fewest, replicas)
@@ -110,6 +103,15 @@ func TestNoRequestIsLost(t *testing.T) {
 	}
 	t.Logf("measured: rollout of %d pods one at a time with a grace period of %s: %s; %d requests, none failed; last request to a pod %s after it was not ready",
 		replicas, seconds(grace), seconds(took), len(requests), lateness.Round(time.Millisecond))
+}
+
+func serves(p *proxy, version string, replicas int) func(context.Context) error {
+	return func(context.Context) error {
+		if served := p.servedBy(version); len(served) != replicas {
+			return fmt.Errorf("%s answers on %v", version, served)
+		}
+		return nil
+	}
 }
 
 // proxy sends requests to the ready endpoints of a Service.
