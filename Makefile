@@ -9,7 +9,7 @@ SHELL := /usr/bin/env bash
 MAKEFLAGS += --no-print-directory
 
 # The version that the tree is on its way to. Released ones are in catalog/versions.yaml.
-VERSION ?= v0.5.0
+VERSION ?= v0.6.0
 # The repository of the manager's image. Images around it have its name with a suffix. The default is a placeholder that nothing is
 # pushed to.
 BUNDLE_REPO = $(or $(IMAGE_REPO),registry.example.com/kruise-operator)

@@ -64,7 +64,7 @@ func command() *cobra.Command {
 	cmd.Flags().StringVar(&repository, "repository", os.Getenv("IMAGE_REPO"),
 		"Where the manager's image is pushed, such as registry.example/team/kruise-operator; others get a suffix. Empty pushes nothing.")
 	cmd.Flags().StringSliceVar(&architectures, "arch", nil, "The architectures to build for. Empty: those of a release.")
-	cmd.Flags().StringVar(&version, "version", "v0.5.0", "The version: the tag of the images and what the programs say of themselves.")
+	cmd.Flags().StringVar(&version, "version", "v0.6.0", "The version: the tag of the images and what the programs say of themselves.")
 	return cmd
 }
 

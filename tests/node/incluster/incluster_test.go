@@ -49,7 +49,7 @@ const (
 	root      = "../../.."
 	namespace = deploy.Namespace
 	manager   = deploy.Manager
-	version   = "v0.5.0"
+	version   = "v0.6.0"
 	image     = deploy.Repository + ":" + version
 	// overlay is applied by make deploy.
 	overlay = root + "/dist/deploy"
