@@ -193,7 +193,7 @@ func others(ctx context.Context, reader client.Reader, b, old *budgetOf) field.E
 		switch {
 		case other.Name == b.Name || other.DeletionTimestamp != nil:
 		case b.Spec.TargetReference != nil && sameTarget(b.Spec.TargetReference, other.Spec.TargetReference):
-			return field.ErrorList{field.Invalid(field.NewPath("spec", "targetReference"), *b.Spec.TargetReference, "PodUnavailableBudget "+other.Name+" has the same target")}
+			return field.ErrorList{field.Invalid(field.NewPath("spec", "targetRef"), *b.Spec.TargetReference, "PodUnavailableBudget "+other.Name+" has the same target")}
 		case b.Spec.Selector != nil && other.Spec.Selector != nil && overlap(b.Spec.Selector, other.Spec.Selector):
 			return field.ErrorList{field.Invalid(field.NewPath("spec", "selector"), metav1.FormatLabelSelector(b.Spec.Selector),
 				"the selector of PodUnavailableBudget "+other.Name+" can match the same pods")}

@@ -111,7 +111,7 @@ func TestTwoBudgetsForTheSamePods(t *testing.T) {
 		"other values":                     {good("new", map[string]string{"app": "shop"}), ""},
 		"more keys":                        {good("new", map[string]string{"app": "web", "tier": "a"}), ""},
 		"the opposite":                     {opposite, ""},
-		"the same target, another version": {of("new", "v1beta1"), "spec.targetReference"},
+		"the same target, another version": {of("new", "v1beta1"), "spec.targetRef"},
 		"itself":                           {good("old", map[string]string{"app": "web"}), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
