@@ -53,7 +53,7 @@ func (w *waiting) forget(key types.NamespacedName) {
 	delete(w.pods, key)
 }
 
-// count counts the waiting pods, by whether they have been told of.
+// count counts the waiting pods: told of, and not yet.
 func (w *waiting) count(set func(value float64, labels ...string)) {
 	w.mutex.Lock()
 	defer w.mutex.Unlock()

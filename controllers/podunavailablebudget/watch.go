@@ -61,7 +61,7 @@ func (r *Reconciler) named(ctx context.Context, namespace string, concerned func
 	return names
 }
 
-// watched are the kinds of workloads whose changes trigger passes.
+// watched are kinds of workloads; their changes trigger passes.
 func watched() []schema.GroupKind {
 	return []schema.GroupKind{
 		{Group: "apps", Kind: "Deployment"}, {Group: "apps", Kind: "StatefulSet"},

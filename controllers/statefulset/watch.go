@@ -37,7 +37,7 @@ func (r *Reconciler) ownersOfPod(ctx context.Context, pod client.Object) []types
 	return []types.NamespacedName{name}
 }
 
-// ownersOfClaim are the sets whose slot ends the claim's name.
+// ownersOfClaim are the sets with a slot at the end of the claim's name.
 func (r *Reconciler) ownersOfClaim(ctx context.Context, claim client.Object) []types.NamespacedName {
 	parts := slotName.FindStringSubmatch(claim.GetName())
 	if parts == nil {

@@ -41,7 +41,7 @@ const historyLimit = 10
 // Reconciler reconciles UnitedDeployments.
 type Reconciler struct {
 	*workload.Base
-	// managed is true for kinds of workloads that are not switched off in the operator.
+	// managed is true for kinds of workloads switched on in the operator.
 	managed func(schema.GroupVersionKind) bool
 	// follow starts the watch of a kind of workloads, once; see workload.Base.WatchLate.
 	follow func(context.Context, *unstructured.Unstructured) error

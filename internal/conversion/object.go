@@ -34,7 +34,7 @@ import (
 // Converter changes the objects of one kind from one version to the other, in place. It is pure.
 type Converter struct {
 	schema.GroupKind
-	// Renamed members have nothing else that differs.
+	// Renamed members differ in their names alone.
 	Renamed []Renamed
 	// ToV1alpha1 and FromV1alpha1 change the rest; nil: there is none.
 	ToV1alpha1, FromV1alpha1 func(*Object) error

@@ -103,7 +103,7 @@ func (b *bare) owner(ctx context.Context) (*metav1.OwnerReference, error) {
 	return metav1.NewControllerRef(owner, corev1.SchemeGroupVersion.WithKind("ConfigMap")), nil
 }
 
-// metadata is what clients of OpenKruise read from a pod of a CloneSet.
+// metadata is that of a CloneSet's pod, for clients of OpenKruise.
 func metadata(owner *metav1.OwnerReference, i int) metav1.ObjectMeta {
 	return metav1.ObjectMeta{
 		Name: fmt.Sprintf("bare-%d", i), OwnerReferences: []metav1.OwnerReference{*owner},
@@ -156,7 +156,7 @@ func (b *bare) updateOne(ctx context.Context, name string, write func(func() err
 	return b.pods.await(ctx, name, isReady)
 }
 
-// patchImage notes beside the image what a client of OpenKruise reads of the update.
+// patchImage sets the image, and notes the update for clients of OpenKruise.
 func (b *bare) patchImage(ctx context.Context, pod, image, former string) error {
 	now := metav1.Now()
 	state, err := json.Marshal(shared.InPlaceUpdateState{

@@ -44,7 +44,7 @@ type diff struct {
 	limit int
 }
 
-// diff says what is left to do. rollBack: updated pods beyond the partition go back.
+// diff is the work left. rollBack: updated pods beyond the partition go back.
 //
 //  1. The surge: pods beyond replicas make up for pods to delete or move. It is used for one of the
 //     two at a time, the larger one.

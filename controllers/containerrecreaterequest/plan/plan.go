@@ -151,7 +151,7 @@ type Decision struct {
 	planning.Plan
 	// End is the message to end the request with, EndReason its reason; empty: it goes on.
 	End, EndReason string
-	// holding says that the pod is out of service, or cannot be: the grace period begins.
+	// holding describes the pod as out of service, or as unable to be; empty: the grace period has not begun.
 	holding string
 }
 

@@ -227,7 +227,7 @@ func (s *Spec) asking(n *Node, snapshot Snapshot) planning.Action {
 	return action
 }
 
-// merge is a merge patch that makes the entry of the job's repository another one.
+// merge turns the entry of the job's repository into another one, by a merge patch.
 func (i *NodeImage) merge(entry appsv1beta1.ImageSpec) planning.RawPatch {
 	// API types can always be rendered.
 	was, _ := json.Marshal(i.Entry)

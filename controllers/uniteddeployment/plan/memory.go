@@ -33,7 +33,7 @@ type known struct {
 	// so. Zero: it lacks none.
 	ready int
 	since time.Time
-	// met is the wanted state that it met; nil: none.
+	// met is the wanted state it has reached; nil: none.
 	met *met
 }
 

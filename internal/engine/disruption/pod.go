@@ -60,7 +60,7 @@ func sidecarsUpdating(pod *corev1.Pod, now time.Time) bool {
 
 func unavailable(labels map[string]string) bool { return marks(nil, labels) }
 
-// marks is true if labels that say unavailable are added.
+// marks is true if labels for unavailable pods are added.
 func marks(before, after map[string]string) bool {
 	for key := range after {
 		if _, had := before[key]; !had && strings.HasPrefix(key, v1beta1.LabelUnavailablePrefix) {

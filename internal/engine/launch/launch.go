@@ -147,7 +147,7 @@ func withBarrier(env []corev1.EnvVar, waits corev1.EnvVar) []corev1.EnvVar {
 	return env
 }
 
-// nameFault says why a pod of that name cannot have a barrier; nil when it can.
+// nameFault explains why a pod of the name cannot have a barrier; nil when it can.
 func nameFault(pod string) *field.Error {
 	const longest = validation.DNS1123SubdomainMaxLength - len(barrierSuffix)
 	if len(pod) <= longest {

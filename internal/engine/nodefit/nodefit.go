@@ -81,7 +81,7 @@ func (p Pod) Fit(node *corev1.Node) Result {
 	return result
 }
 
-// tolerates says whether a toleration matches a taint. A server with the gate TaintTolerationComparisonOperators off stores
+// tolerates is true if a toleration matches the taint. A server with the gate TaintTolerationComparisonOperators off stores
 // none that compares numbers.
 func (p Pod) tolerates(taint *corev1.Taint) bool {
 	return scheduling.TolerationsTolerateTaint(klog.Logger{}, p.tolerations, taint, true) //nolint:forbidigo // it logs nothing

@@ -354,7 +354,7 @@ func (p *Draft) write(pod *Pod, e edit.Edit, reason string) planning.Action {
 	return action
 }
 
-// outcome is what events say of an action: a reason for each end, and the verb.
+// outcome names an action in events: a reason for each end, and the verb.
 type outcome struct{ success, failure, verb string }
 
 // events are those of an action on a pod.

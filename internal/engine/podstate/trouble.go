@@ -266,7 +266,7 @@ func waitingSince(pod *corev1.Pod, began time.Time) time.Time {
 	return since
 }
 
-// StartOf is when a pod was started by its node; when it was created, before that.
+// StartOf is when a pod was started by its node; until then, when it was created.
 func StartOf(pod *corev1.Pod) time.Time {
 	if pod.Status.StartTime != nil {
 		return pod.Status.StartTime.Time

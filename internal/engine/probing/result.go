@@ -87,7 +87,7 @@ func mark(to marks, r Result, of func(*appsv1alpha1.ProbeMarkerPolicy) map[strin
 	}
 }
 
-// shown says whether labels or annotations of a pod are as wanted.
+// shown compares labels or annotations of a pod with the wanted values.
 func shown(has map[string]string) func(key string, wanted *string) bool {
 	return func(key string, wanted *string) bool {
 		is, found := has[key]
@@ -143,7 +143,7 @@ func TakenConditions(m *Marker, others []*Marker) []string {
 	return taken
 }
 
-// Writes are what a probe writes to pods: a condition, labels and annotations.
+// Writes are all a probe writes to pods: a condition, labels and annotations.
 func Writes(p *appsv1alpha1.PodContainerProbe) sets.Set[string] {
 	writes := sets.New[string]()
 	if p.PodConditionType != "" {

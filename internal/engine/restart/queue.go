@@ -34,7 +34,7 @@ func Queue(all []*appsv1beta1.ContainerRecreateRequest) []*appsv1beta1.Container
 	return waiting
 }
 
-// rank is higher for what comes first.
+// rank orders phases: the higher one goes first.
 func rank(phase appsv1beta1.ContainerRecreateRequestPhase) int {
 	return slices.Index([]appsv1beta1.ContainerRecreateRequestPhase{appsv1beta1.RecreatePending, appsv1beta1.RecreateRecreating}, phase)
 }

@@ -31,10 +31,10 @@ const (
 	Finish
 )
 
-// Up says that new pods are to get requests.
+// Up is true if new pods are to get requests.
 func (g Goal) Up() bool { return g == Prepare || g.Routes() }
 
-// Routes says that new pods are to get requests now.
+// Routes is true if new pods are to get requests now.
 func (g Goal) Routes() bool { return g == Route || g == Finish }
 
 // GoalOf is the goal of a step of ending a release; false: it is not about requests. Finish goes with a weight of 100.

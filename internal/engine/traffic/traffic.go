@@ -78,7 +78,7 @@ func (r *Refusal) Error() string { return r.Reason }
 // Refuse makes a Refusal.
 func Refuse(format string, args ...any) error { return &Refusal{Reason: fmt.Sprintf(format, args...)} }
 
-// ErrNever is about a match of a step that no request can have together with one of the route.
+// ErrNever is about a match of a step: no request can have it together with one of the route.
 var ErrNever = errors.New("no request can match")
 
 // Provider is a way of routing requests. It gets the object of the user as it is stored, and the one of the Rollout beside it; nil: there is none.

@@ -39,8 +39,8 @@ type Deployment struct {
 	Others []*appsv1.ReplicaSet
 }
 
-// ReadDeployment reads a Deployment and its ReplicaSets. It fails with ErrMoved when the first changes meanwhile; who does not need its status
-// says so, and that may change.
+// ReadDeployment reads a Deployment and its ReplicaSets. It fails with ErrMoved when the spec of the first changes meanwhile, or with
+// status its status.
 func ReadDeployment(ctx context.Context, live client.Reader, name types.NamespacedName, status bool) (*Deployment, error) {
 	d, after := &Deployment{Deployment: &appsv1.Deployment{}}, &metav1.PartialObjectMetadata{}
 	if err := live.Get(ctx, name, d.Deployment); err != nil {

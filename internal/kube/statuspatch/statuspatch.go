@@ -114,7 +114,7 @@ func difference(stored *unstructured.Unstructured, status any) (map[string]any, 
 	return change, json.Unmarshal(patch, &change)
 }
 
-// tells says that more changed than counters and messages: the generation, a word, a time, or the type, status or reason of a condition.
+// tells is true if more changed than counters and messages: the generation, a word, a time, or the type, status or reason of a condition.
 func tells(stored, change map[string]any) bool {
 	before, _ := stored["status"].(map[string]any)
 	for field, value := range change {

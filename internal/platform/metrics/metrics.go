@@ -117,7 +117,7 @@ func New(registerer prometheus.Registerer) *Metrics {
 	}
 }
 
-// factory registers what it makes.
+// factory registers its metrics.
 type factory struct {
 	promauto.Factory
 	registerer prometheus.Registerer

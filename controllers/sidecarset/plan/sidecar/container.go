@@ -112,7 +112,7 @@ func inName(r rune) bool {
 // maxSharedBytes limits the subPathExpr a set's sidecars copy from the pod, in bytes: etcd's default limit of an object.
 const maxSharedBytes = 3 << 19
 
-// sharedMounts returns the pod's own mounts at paths that are not taken, and takes them. It adds their variables to env.
+// sharedMounts returns the pod's own mounts at free paths, and takes these. It adds their variables to env.
 func (w *work) sharedMounts(set string, taken map[string]bool, env *environment) ([]any, error) {
 	var mounts []any
 	for i, source := range w.sources {
@@ -135,7 +135,7 @@ func (w *work) sharedMounts(set string, taken map[string]bool, env *environment)
 	return mounts, nil
 }
 
-// sharedDevices returns the pod's own block devices at paths that are not taken.
+// sharedDevices returns the pod's own block devices at free paths.
 func (w *work) sharedDevices(taken map[string]bool) []any {
 	var devices []any
 	for _, source := range w.sources {

@@ -112,7 +112,7 @@ func known(original, match map[string]any) bool {
 	})
 }
 
-// both is a match for requests that both match.
+// both joins two matches: a request has to meet both.
 func both(user map[string]any, step v1beta1.HTTPRouteMatch) (map[string]any, error) {
 	match := tree.Clone(user)
 	narrower, errPath := narrow(match, step.Path)

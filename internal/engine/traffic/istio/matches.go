@@ -119,7 +119,7 @@ func way(kind *string, omitted string) string {
 	return cmp.Or(map[string]string{"Exact": "exact", "PathPrefix": "prefix", "RegularExpression": "regex"}[ptr.Deref(kind, "")], omitted)
 }
 
-// narrow sets the path to what both match.
+// narrow sets the path to the intersection of both.
 func narrow(match map[string]any, path *v1beta1.HTTPMatch) error {
 	if path == nil {
 		return nil
